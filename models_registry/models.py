@@ -1,0 +1,140 @@
+"""What can run: model files, the presets that run them, and other names for presets."""
+
+from __future__ import annotations
+
+from django.core.validators import MinValueValidator
+from django.db import models
+
+from models_registry import validation
+
+
+class Source(models.TextChoices):
+    """Where a row came from; `admin` ones are never removed by a rescan."""
+
+    ADMIN = "admin", "added by hand"
+    MODELS_DIR = "models_dir", "found in the models folder"
+    DEMO = "demo", "the demo model"
+    COMMAND_LINE = "command_line", "named on serve's command line"
+
+
+class ModelFile(models.Model):
+    """Weights on disk. For a sharded model `path` is the first shard."""
+
+    path = models.CharField(max_length=1024, unique=True, help_text="Absolute path of the GGUF.")
+    mmproj = models.CharField(
+        "projector", max_length=1024, blank=True, help_text="Absolute path of the projector GGUF."
+    )
+    size = models.BigIntegerField(default=0, editable=False, help_text="Bytes, all shards.")
+    source = models.CharField(max_length=20, choices=Source, default=Source.ADMIN, editable=False)
+    missing_since = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="Set while the file cannot be found."
+    )
+
+    def __str__(self) -> str:
+        return self.path
+
+
+class Preset(models.Model):
+    """A named way to run a model file. An unset option falls to the layer below."""
+
+    name = models.CharField(
+        max_length=200,
+        unique=True,
+        validators=[validation.validate_name],
+        help_text="What a client writes as `model`.",
+    )
+    model_file = models.ForeignKey(ModelFile, on_delete=models.CASCADE, related_name="presets")
+    source = models.CharField(max_length=20, choices=Source, default=Source.ADMIN, editable=False)
+
+    ctx_size = models.PositiveIntegerField(
+        "context", null=True, blank=True, help_text="Tokens, shared by the slots (--ctx-size)."
+    )
+    parallel = models.PositiveIntegerField(
+        "slots",
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text="Answers at once (--parallel).",
+    )
+    n_gpu_layers = models.CharField(
+        "GPU layers",
+        max_length=10,
+        blank=True,
+        null=True,
+        validators=[validation.validate_gpu_layers],
+        help_text="A number, `auto` or `all` (--n-gpu-layers).",
+    )
+    threads = models.PositiveIntegerField(
+        null=True, blank=True, validators=[MinValueValidator(1)], help_text="CPU threads (--threads)."
+    )
+    batch_size = models.PositiveIntegerField(
+        null=True, blank=True, validators=[MinValueValidator(1)], help_text="Tokens (--batch-size)."
+    )
+    ubatch_size = models.PositiveIntegerField(
+        null=True, blank=True, validators=[MinValueValidator(1)], help_text="Tokens (--ubatch-size)."
+    )
+    cache_type_k = models.CharField(
+        "K cache type", max_length=10, blank=True, null=True, help_text="f16, q8_0 … (--cache-type-k)."
+    )
+    cache_type_v = models.CharField(
+        "V cache type", max_length=10, blank=True, null=True, help_text="f16, q8_0 … (--cache-type-v)."
+    )
+    flash_attn = models.CharField(
+        "flash attention",
+        max_length=4,
+        blank=True,
+        null=True,
+        choices=[("on", "on"), ("off", "off"), ("auto", "auto")],
+        help_text="--flash-attn.",
+    )
+    embeddings = models.BooleanField(
+        null=True, blank=True, help_text="Serve embeddings (--embeddings)."
+    )
+    extra_options = models.TextField(
+        blank=True,
+        help_text="One `key = value` a line: any other llama-server option, without its dashes.",
+    )
+
+    pinned = models.BooleanField(default=False, help_text="Never evicted for another model.")
+    load_on_startup = models.BooleanField(default=False)
+    stop_timeout = models.FloatField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(0)],
+        help_text="Seconds from asking the child to exit to killing it.",
+    )
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        validation.check_preset(self)
+
+
+class Alias(models.Model):
+    """Another name under which clients may ask for a preset."""
+
+    name = models.CharField(max_length=200, unique=True, validators=[validation.validate_name])
+    preset = models.ForeignKey(Preset, on_delete=models.CASCADE, related_name="aliases")
+
+    class Meta:
+        verbose_name_plural = "aliases"
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        validation.check_alias(self)
+
+
+class RegistryRevision(models.Model):
+    """One row: raised in the transaction of every change above, so that readers see what is new."""
+
+    number = models.BigIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return str(self.number)

@@ -1,0 +1,8 @@
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class RouterprojConfig(AppConfig):
+    name = "routerproj"
+    verbose_name = "Corral"

@@ -1,0 +1,116 @@
+"""What the core is told: things that have happened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .values import Exit, InstanceId, Kind, PresetName, PresetSpec, RequestId, TenantId
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """Someone wants a lease. `arrived` is when the request first arrived (monotonic seconds):
+    a retry keeps the place of its first arrival."""
+
+    request: RequestId
+    preset: PresetName
+    arrived: float
+    kind: Kind = Kind.POST
+    tenant: TenantId = TenantId("")
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """A waiter left before it was answered. Harmless when it was answered meanwhile:
+    a lease that was granted in that very moment ends with it."""
+
+    request: RequestId
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The lease is over and its slot is idle. Harmless when the lease has ended already."""
+
+    request: RequestId
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """The client has left, the child works on: counted until Released or until SlotsSeen."""
+
+    request: RequestId
+
+
+@dataclass(frozen=True, slots=True)
+class SlotsSeen:
+    """A reading of the child's /slots: abandoned leases beyond `busy` have ended."""
+
+    instance: InstanceId
+    busy: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadingReported:
+    """The child reads its weights: after its start, or after a wake."""
+
+    instance: InstanceId
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyReported:
+    instance: InstanceId
+
+
+@dataclass(frozen=True, slots=True)
+class SleepingReported:
+    instance: InstanceId
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """The child has been reaped (or could not be spawned)."""
+
+    instance: InstanceId
+    exit: Exit = Exit()
+
+
+@dataclass(frozen=True, slots=True)
+class PresetsChanged:
+    """The whole registry as it now is; what is missing from it was deleted."""
+
+    presets: tuple[PresetSpec, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UnloadAsked:
+    """A person wants every instance of the preset gone: after its leases, or now with `force`."""
+
+    preset: PresetName
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownAsked:
+    """No start any more, waiters are refused; leases run on until they are released."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """Time passed. At least once a second, so that a lost event heals."""
+
+
+Event = (
+    Requested
+    | Cancelled
+    | Released
+    | Abandoned
+    | SlotsSeen
+    | LoadingReported
+    | ReadyReported
+    | SleepingReported
+    | Exited
+    | PresetsChanged
+    | UnloadAsked
+    | ShutdownAsked
+    | Ticked
+)
