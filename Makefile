@@ -1,0 +1,40 @@
+# Each target is the only way to do its thing, in CI too. `make` alone lists them.
+
+ARGS ?=
+PYTHON := .venv/bin/python
+
+.PHONY: help serve test check format bench setup setup-dev
+
+help:
+	@echo "make serve   set up, then serve at http://127.0.0.1:8080 (more options: make serve ARGS='--port 9000')"
+	@echo "make test    set up, then linters and all tests"
+	@echo "make check   linters, types, import rules, Django checks"
+	@echo "make format  let ruff rewrite"
+	@echo "make bench   the measurements behind the speed claims"
+
+setup:
+	@scripts/setup.sh serve
+
+setup-dev:
+	@scripts/setup.sh test
+
+serve: setup
+	@exec $(PYTHON) manage.py serve $(ARGS)
+
+check: setup-dev
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy routerproj proxy scheduler models_registry
+	.venv/bin/lint-imports
+	CORRAL_VAR=tests/.cache/check $(PYTHON) manage.py check
+	CORRAL_VAR=tests/.cache/check $(PYTHON) manage.py makemigrations --check --dry-run
+
+test: check
+	$(PYTHON) -m pytest $(ARGS)
+
+format: setup-dev
+	.venv/bin/ruff format .
+	.venv/bin/ruff check --fix .
+
+bench: setup-dev
+	$(PYTHON) -m benchmarks.asgi_server

@@ -1,0 +1,159 @@
+"""Builds llama-cpp-python with the native llama-server into a wheel, once per machine.
+
+    python scripts/engine.py           prints the wheel's path; builds it if need be
+    python scripts/engine.py --check   does the installed llama-server run?
+
+Progress and complaints go to stderr.
+
+The wheel is kept in ${XDG_CACHE_HOME:-~/.cache}/corral/, keyed by what decides its content: version
+and build settings (the line in requirements.txt), CMAKE_ARGS, Python, and the CPU's flags, because
+llama.cpp is compiled for the very CPU it is built on. pip's own wheel cache cannot be used: it
+ignores build settings and would hand out a wheel without the server. Standard library only.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import platform
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+REQUIREMENTS = Path(__file__).resolve().parent.parent / "requirements.txt"
+LAST_LINES = 40
+
+
+def main() -> int:
+    if sys.argv[1:] == ["--check"]:
+        return check()
+    requirement = engine_requirement()
+    folder = cache_folder() / f"engine-{key(requirement)}"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two checkouts may ask at once
+        wheel = find(folder)
+        if wheel is None:
+            if not build(requirement, folder):
+                return 1
+            wheel = find(folder)
+    if wheel is None:
+        say(f"the build ended well but left no wheel in {folder}")
+        return 1
+    print(wheel)
+    return 0
+
+
+def engine_requirement() -> str:
+    lines = REQUIREMENTS.read_text().splitlines()
+    return next(line for line in lines if line.startswith("llama-cpp-python=="))
+
+
+def cache_folder() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "corral"
+
+
+def key(requirement: str) -> str:
+    version = re.match(r"llama-cpp-python==([^ ]+)", requirement)
+    assert version, requirement
+    parts = [
+        requirement,
+        os.environ.get("CMAKE_ARGS", ""),
+        platform.machine(),
+        sys.implementation.cache_tag or "",
+        cpu_flags(),
+    ]
+    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+    return f"{version[1]}-{digest}"
+
+
+def cpu_flags() -> str:
+    """The instruction sets of the first CPU (x86 calls them flags, ARM Features)."""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in ("flags", "Features"):
+            return " ".join(sorted(value.split()))
+    return platform.processor()
+
+
+def find(folder: Path) -> Path | None:
+    return next(iter(sorted(folder.glob("llama_cpp_python-*.whl"))), None)
+
+
+def build(requirement: str, folder: Path) -> bool:
+    """pip wheel, into `folder` last: a build that was cut leaves no wheel behind."""
+    say("building the engine: about 10 minutes on 2 cores, once for this machine")
+    draft = folder / "draft"
+    source = folder / "requirement.txt"
+    source.write_text(requirement + "\n")
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "-v"]
+    command += ["--no-cache-dir", "--no-deps", "-w", str(draft), "-r", str(source)]
+    log = folder / "build.log"
+    started = time.monotonic()
+    with (
+        log.open("w") as file,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        ) as pip,
+    ):
+        assert pip.stdout
+        for line in pip.stdout:
+            file.write(line)
+            show_progress(line, time.monotonic() - started)
+    if sys.stderr.isatty():
+        sys.stderr.write("\n")
+    wheel = find(draft)
+    if pip.returncode != 0 or wheel is None:
+        tail = log.read_text().splitlines()[-LAST_LINES:]
+        say("the build failed; its last lines were:\n  " + "\n  ".join(tail))
+        say(f"the whole log: {log}")
+        return False
+    wheel.rename(folder / wheel.name)
+    say(f"built in {time.monotonic() - started:.0f} s")
+    return True
+
+
+_last_shown = -1
+
+
+def show_progress(line: str, seconds: float) -> None:
+    """Ninja says `[12/274] Building …`. Rewrites one line on a terminal; every tenth in a log."""
+    global _last_shown
+    step = re.search(r"\[(\d+)/(\d+)\]", line)
+    if not step:
+        return
+    done, total = int(step[1]), int(step[2])
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\rsetup: engine {done}/{total}, {seconds:.0f} s ")
+        sys.stderr.flush()
+    elif done * 10 // total != _last_shown:
+        _last_shown = done * 10 // total
+        say(f"engine {done}/{total}, {seconds:.0f} s")
+
+
+def check() -> int:
+    spec = importlib.util.find_spec("llama_cpp")
+    if spec is None or spec.origin is None:
+        say("llama-cpp-python is not installed")
+        return 1
+    server = Path(spec.origin).parent.parent / "bin" / "llama-server"
+    if not server.exists():
+        say(f"{server} is missing: the wheel was built without its tools")
+        return 1
+    answer = subprocess.run([server, "--version"], capture_output=True, text=True, timeout=60)
+    if answer.returncode != 0:
+        say(f"{server} ends with {answer.returncode}: {(answer.stderr or answer.stdout)[-400:]}")
+        return 1
+    return 0
+
+
+def say(text: str) -> None:
+    print(f"setup: {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

