@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.core.validators import MinValueValidator
-from django.db import models
+from django.db import models, transaction
 
 from models_registry import validation
+
+
+class Revised(models.Model):
+    """A row whose every save and delete raises the registry's revision.
+
+    The signal that raises it must run inside the transaction of the save, which Django does not
+    open by itself for one table. `QuerySet.update` and `bulk_create` send no signal: whoever uses
+    them calls `revision.bump()`.
+    """
+
+    class Meta:
+        abstract = True
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        with transaction.atomic(using=kwargs.get("using")):
+            super().save(*args, **kwargs)
 
 
 class Source(models.TextChoices):
@@ -17,7 +35,7 @@ class Source(models.TextChoices):
     COMMAND_LINE = "command_line", "named on serve's command line"
 
 
-class ModelFile(models.Model):
+class ModelFile(Revised):
     """Weights on disk. For a sharded model `path` is the first shard."""
 
     path = models.CharField(max_length=1024, unique=True, help_text="Absolute path of the GGUF.")
@@ -30,11 +48,17 @@ class ModelFile(models.Model):
         null=True, blank=True, editable=False, help_text="Set while the file cannot be found."
     )
 
+    class Meta:
+        ordering = ["path"]
+
     def __str__(self) -> str:
         return self.path
 
+    def clean(self) -> None:
+        validation.check_model_file(self)
 
-class Preset(models.Model):
+
+class Preset(Revised):
     """A named way to run a model file. An unset option falls to the layer below."""
 
     name = models.CharField(
@@ -65,19 +89,33 @@ class Preset(models.Model):
         help_text="A number, `auto` or `all` (--n-gpu-layers).",
     )
     threads = models.PositiveIntegerField(
-        null=True, blank=True, validators=[MinValueValidator(1)], help_text="CPU threads (--threads)."
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text="CPU threads (--threads).",
     )
     batch_size = models.PositiveIntegerField(
         null=True, blank=True, validators=[MinValueValidator(1)], help_text="Tokens (--batch-size)."
     )
     ubatch_size = models.PositiveIntegerField(
-        null=True, blank=True, validators=[MinValueValidator(1)], help_text="Tokens (--ubatch-size)."
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text="Tokens (--ubatch-size).",
     )
     cache_type_k = models.CharField(
-        "K cache type", max_length=10, blank=True, null=True, help_text="f16, q8_0 … (--cache-type-k)."
+        "K cache type",
+        max_length=10,
+        blank=True,
+        null=True,
+        help_text="f16, q8_0 … (--cache-type-k).",
     )
     cache_type_v = models.CharField(
-        "V cache type", max_length=10, blank=True, null=True, help_text="f16, q8_0 … (--cache-type-v)."
+        "V cache type",
+        max_length=10,
+        blank=True,
+        null=True,
+        help_text="f16, q8_0 … (--cache-type-v).",
     )
     flash_attn = models.CharField(
         "flash attention",
@@ -114,7 +152,7 @@ class Preset(models.Model):
         validation.check_preset(self)
 
 
-class Alias(models.Model):
+class Alias(Revised):
     """Another name under which clients may ask for a preset."""
 
     name = models.CharField(max_length=200, unique=True, validators=[validation.validate_name])
@@ -135,6 +173,9 @@ class RegistryRevision(models.Model):
     """One row: raised in the transaction of every change above, so that readers see what is new."""
 
     number = models.BigIntegerField(default=0)
+    demo_registered = models.BooleanField(
+        default=False, help_text="The demo was registered once; deleted, it does not come back."
+    )
 
     def __str__(self) -> str:
         return str(self.number)

@@ -1,0 +1,69 @@
+"""Is this row coherent? One set of rules, used by forms, import and commands alike."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from django.core.exceptions import ValidationError
+
+from models_registry.naming import name_problem
+
+if TYPE_CHECKING:
+    from models_registry.models import Alias, ModelFile, Preset
+
+
+def validate_name(name: str) -> None:
+    if problem := name_problem(name):
+        raise ValidationError(problem[0].upper() + problem[1:] + ".")
+
+
+def validate_gpu_layers(value: str) -> None:
+    if not re.fullmatch(r"auto|all|[0-9]{1,9}", value):
+        raise ValidationError("Write a number of layers, `auto` or `all`.")
+
+
+def check_model_file(model_file: ModelFile) -> None:
+    """Both paths name readable files, absolutely."""
+    errors = {}
+    for field, path in (("path", model_file.path), ("mmproj", model_file.mmproj)):
+        if path and (problem := file_problem(path)):
+            errors[field] = problem
+    if errors:
+        raise ValidationError(errors)
+
+
+def file_problem(path: str) -> str:
+    """Why the engine could not read `path`; empty when it can."""
+    if any(ord(character) < 32 for character in path):
+        return "A path cannot hold control characters."
+    if not Path(path).is_absolute():
+        return "Write the absolute path, from / on."
+    try:
+        found = Path(path).stat()
+    except OSError as error:
+        return f"This file cannot be read: {error.strerror}."
+    if not stat.S_ISREG(found.st_mode):
+        return "This is not a file: choose the GGUF itself (of a sharded model, its first shard)."
+    if not os.access(path, os.R_OK):
+        return "This file cannot be read: give the account that runs Corral the right to."
+    return ""
+
+
+def check_preset(preset: Preset) -> None:
+    from models_registry.models import Alias  # that module imports this one
+
+    if Alias.objects.filter(name=preset.name).exists():
+        raise ValidationError(
+            {"name": "An alias has this name already: rename one of them, or delete the alias."}
+        )
+
+
+def check_alias(alias: Alias) -> None:
+    from models_registry.models import Preset  # that module imports this one
+
+    if Preset.objects.filter(name=alias.name).exists():
+        raise ValidationError({"name": "A preset has this name already: choose another one."})
