@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import os
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,7 +42,7 @@ _ROLES = {"serve": "serve", "runscheduler": "scheduler", "runweb": "web", "runjo
 
 
 def processes_of(var: Path) -> list[Process]:
-    """Every live process that has `var` as its CORRAL_VAR, or its run folder on its command line."""
+    """Every live process with `var` as its CORRAL_VAR, or its run folder on its command line."""
     environment = f"CORRAL_VAR={var}".encode()
     folder = os.fsencode(run_folder(var))
     found = []
@@ -54,11 +57,29 @@ def processes_of(var: Path) -> list[Process]:
 def _read(entry: Path, environment: bytes, folder: bytes) -> Process | None:
     try:
         command = (entry / "cmdline").read_bytes()
-        if folder not in command and environment not in (entry / "environ").read_bytes().split(b"\0"):
+        if folder not in command and environment not in (entry / "environ").read_bytes().split(
+            b"\0"
+        ):
             return None
         state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None  # it has gone meanwhile, or is another user's
     if state in "ZX" or not command:
         return None
-    return Process(int(entry.name), int(parent), tuple(os.fsdecode(command).rstrip("\0").split("\0")))
+    return Process(
+        int(entry.name), int(parent), tuple(os.fsdecode(command).rstrip("\0").split("\0"))
+    )
+
+
+def busy_slots(child: Process) -> int:
+    """How many of a child's slots work, as it says itself on its socket."""
+    connection = http.client.HTTPConnection("child", timeout=30)
+    connection.sock = socket.socket(socket.AF_UNIX)
+    try:
+        connection.sock.settimeout(30)
+        connection.sock.connect(child.socket)
+        connection.request("GET", "/slots")
+        slots = json.loads(connection.getresponse().read())
+    finally:
+        connection.close()
+    return sum(slot["is_processing"] for slot in slots)
