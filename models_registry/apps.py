@@ -6,3 +6,8 @@ from django.apps import AppConfig
 class ModelsRegistryConfig(AppConfig):
     name = "models_registry"
     verbose_name = "Models"
+
+    def ready(self) -> None:
+        from models_registry import revision  # it needs the models, which are loaded only now
+
+        revision.connect()

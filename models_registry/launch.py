@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from django.conf import settings
+
+from models_registry.catalogue import Catalogue, engine_catalogue
+from models_registry.command_line import EffectiveOption, effective, render
+from models_registry.engine_path import llama_server
+from models_registry.errors import EngineMissing, OptionError
+from models_registry.model_paths import FilesState, files_state
+from models_registry.models import ModelFile, Preset
+from models_registry.preset_options import preset_layer
+from models_registry.revision import registry_revision as registry_revision
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +40,80 @@ class LaunchSpec:
     load_on_startup: bool = False
     stop_timeout_seconds: float | None = None
     problem: str = ""
+
+
+def launch_specs() -> list[LaunchSpec]:
+    """Every preset, by name. One that cannot be started is in it with its `problem`: a bad row
+    never hides the good ones."""
+    presets = list(Preset.objects.select_related("model_file").prefetch_related("aliases"))
+    names = {preset.name for preset in presets}
+    try:
+        catalogue = engine_catalogue(llama_server())
+    except EngineMissing as error:
+        return [_unstartable(preset, names, str(error)) for preset in presets]
+    return [_launch_spec(preset, names, catalogue) for preset in presets]
+
+
+def effective_options(preset: Preset, catalogue: Catalogue) -> tuple[EffectiveOption, ...]:
+    """What would be started now, layer by layer. Raises OptionError."""
+    return effective(
+        environment=os.environ,
+        model_file=model_file_layer(preset.model_file),
+        preset=preset_layer(preset, catalogue),
+        command_line={str(key): str(value) for key, value in settings.CORRAL_COMMAND_LINE.items()},
+        catalogue=catalogue,
+    )
+
+
+def model_file_layer(model_file: ModelFile) -> dict[str, str]:
+    layer = {"model": model_file.path}
+    if model_file.mmproj:
+        layer["mmproj"] = model_file.mmproj
+    return layer
+
+
+def _launch_spec(preset: Preset, names: set[str], catalogue: Catalogue) -> LaunchSpec:
+    try:
+        options = effective_options(preset, catalogue)
+        argv = render(options, catalogue)
+    except OptionError as error:
+        return _unstartable(preset, names, f"an option cannot be taken: {error}")
+    files = files_state(preset.model_file.path, preset.model_file.mmproj)
+    parallel = next(int(option.value) for option in options if option.key == "parallel")
+    return LaunchSpec(
+        preset=preset.name,
+        aliases=_aliases(preset, names),
+        model_path=preset.model_file.path,
+        argv=argv,
+        parallel=parallel,
+        fingerprint=_fingerprint(argv, {}, files),
+        pinned=preset.pinned,
+        load_on_startup=preset.load_on_startup,
+        stop_timeout_seconds=preset.stop_timeout,
+        problem=f"{files.problem}: bring it back, or choose another file" if files.problem else "",
+    )
+
+
+def _unstartable(preset: Preset, names: set[str], problem: str) -> LaunchSpec:
+    return LaunchSpec(
+        preset=preset.name,
+        aliases=_aliases(preset, names),
+        model_path=preset.model_file.path,
+        argv=(),
+        parallel=1,
+        fingerprint=_fingerprint((), {}, FilesState(0, (), problem)),
+        pinned=preset.pinned,
+        load_on_startup=preset.load_on_startup,
+        stop_timeout_seconds=preset.stop_timeout,
+        problem=problem,
+    )
+
+
+def _aliases(preset: Preset, names: set[str]) -> tuple[str, ...]:
+    """Forms let no alias have a preset's name; rows written past them must not shadow one."""
+    return tuple(alias.name for alias in preset.aliases.all() if alias.name not in names)
+
+
+def _fingerprint(argv: tuple[str, ...], env: Mapping[str, str], files: FilesState) -> str:
+    told = json.dumps([argv, sorted(env.items()), files.stamp, files.problem])
+    return hashlib.sha256(told.encode(errors="surrogatepass")).hexdigest()[:16]

@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING
 
 from django.core.exceptions import ValidationError
 
+from models_registry.catalogue import engine_catalogue
+from models_registry.engine_path import llama_server
+from models_registry.errors import EngineMissing
 from models_registry.naming import name_problem
+from models_registry.preset_options import column_errors, column_options, extra_options
 
 if TYPE_CHECKING:
     from models_registry.models import Alias, ModelFile, Preset
@@ -54,16 +58,35 @@ def file_problem(path: str) -> str:
 
 
 def check_preset(preset: Preset) -> None:
+    """Raises ValidationError with every fault, each at its field."""
     from models_registry.models import Alias  # that module imports this one
 
+    errors: dict[str, list[str]] = {}
     if Alias.objects.filter(name=preset.name).exists():
-        raise ValidationError(
-            {"name": "An alias has this name already: rename one of them, or delete the alias."}
-        )
+        errors["name"] = ["An alias has this name: choose another one, or delete the alias first."]
+    for field, messages in _option_errors(preset).items():
+        errors.setdefault(field, []).extend(messages)
+    if errors:
+        raise ValidationError(errors)
+
+
+def _option_errors(preset: Preset) -> dict[str, list[str]]:
+    """By field. Without an engine to ask, extra options cannot be accepted: they are unchecked."""
+    try:
+        catalogue = engine_catalogue(llama_server())
+    except EngineMissing as error:
+        if not preset.extra_options.strip():
+            return {}
+        return {"extra_options": [f"These options cannot be checked now: {error}."]}
+    errors = {field: [f"{error}."] for field, error in column_errors(preset, catalogue).items()}
+    _, extra = extra_options(preset.extra_options, catalogue, taken=column_options(preset))
+    if extra:
+        errors["extra_options"] = [f"{error}." for error in extra]
+    return errors
 
 
 def check_alias(alias: Alias) -> None:
     from models_registry.models import Preset  # that module imports this one
 
     if Preset.objects.filter(name=alias.name).exists():
-        raise ValidationError({"name": "A preset has this name already: choose another one."})
+        raise ValidationError({"name": "A preset has this name: choose another one."})

@@ -1,0 +1,201 @@
+"""From layers of options to llama-server's arguments, and back. Pure.
+
+What the admin shows and what is started come from the same two functions: `effective` and
+`render`. Arguments are always a list; nothing here is ever read by a shell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from models_registry.catalogue import Catalogue, Kind, Match, Option
+from models_registry.errors import OptionError as OptionError
+from models_registry.option_values import checked_value, switch
+from models_registry.refused_options import PRESET_FIELDS, refusal, refusal_message
+
+DEFAULT_PARALLEL = 4
+"""What the engine takes for its own `auto`; said aloud, so that the scheduler knows the slots."""
+
+_OWNED = frozenset({"model", "mmproj"})  # they come from the model file and from nowhere else
+
+
+class Layer(IntEnum):
+    """Where a value comes from, lowest first."""
+
+    DEFAULT = 0
+    ENVIRONMENT = 1
+    MODEL_FILE = 2
+    PRESET = 3
+    COMMAND_LINE = 4
+
+    @property
+    def label(self) -> str:
+        return {
+            Layer.DEFAULT: "Corral's default",
+            Layer.ENVIRONMENT: "environment",
+            Layer.MODEL_FILE: "model file",
+            Layer.PRESET: "preset",
+            Layer.COMMAND_LINE: "serve's command line",
+        }[self]
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveOption:
+    """One option as it will be started: its canonical key, its value, who set it."""
+
+    key: str
+    value: str
+    layer: Layer
+
+
+def effective(
+    *,
+    environment: Mapping[str, str],
+    model_file: Mapping[str, str],
+    preset: Mapping[str, str],
+    command_line: Mapping[str, str],
+    catalogue: Catalogue,
+) -> tuple[EffectiveOption, ...]:
+    """The options of the highest layer that names each, sorted by key.
+
+    `environment` may be the whole environment of the process: only what names an option counts,
+    and what is refused (LLAMA_ARG_HOST, say, which is Corral's own) is left out.
+    Raises OptionError for what the engine would not take.
+    """
+    layers = (
+        (Layer.ENVIRONMENT, environment_layer(environment, catalogue)),
+        (Layer.MODEL_FILE, _checked(model_file, catalogue, owned=True)),
+        (Layer.PRESET, _checked(preset, catalogue)),
+        (Layer.COMMAND_LINE, _checked(command_line, catalogue)),
+    )
+    found: dict[str, EffectiveOption] = {}
+    for layer, options in layers:
+        for key, value in options.items():
+            found[key] = EffectiveOption(key, value, layer)
+    _set_parallel(found)
+    return tuple(found[key] for key in sorted(found))
+
+
+def environment_layer(environment: Mapping[str, str], catalogue: Catalogue) -> dict[str, str]:
+    """What the environment sets, by canonical key."""
+    layer: dict[str, str] = {}
+    for name, match in catalogue.environment_options():
+        if name not in environment or refusal(match.option) or match.option.removed:
+            continue
+        # llama.cpp: LLAMA_ARG_NO_X counts as set whatever it holds.
+        value = "false" if match.negated else environment[name]
+        layer[match.option.key] = checked_value(match.option, value, name=name)
+    return layer
+
+
+def _checked(
+    options: Mapping[str, str], catalogue: Catalogue, *, owned: bool = False
+) -> dict[str, str]:
+    layer: dict[str, str] = {}
+    for name, value in options.items():
+        match = known_option(name, catalogue, allow_owned=owned)
+        layer[match.option.key] = option_value(match, value, name)
+    return layer
+
+
+def _set_parallel(found: dict[str, EffectiveOption]) -> None:
+    """The engine's `auto` (unset, or negative) made explicit: four slots on one KV buffer."""
+    asked = found.get("parallel")
+    if asked is not None and int(asked.value) > 0:
+        return
+    if asked is not None and int(asked.value) == 0:
+        raise OptionError("parallel", "takes at least 1: a child without slots answers nobody")
+    layer = asked.layer if asked else Layer.DEFAULT
+    found["parallel"] = EffectiveOption("parallel", str(DEFAULT_PARALLEL), layer)
+    found.setdefault("kv-unified", EffectiveOption("kv-unified", "true", layer))
+
+
+def known_option(
+    name: str, catalogue: Catalogue, *, match: Match | None = None, allow_owned: bool = False
+) -> Match:
+    """What `name` means. Raises OptionError when it is unknown, removed or refused."""
+    match = match or catalogue.find(name)
+    plain = name.strip().lstrip("-").replace("_", "-")
+    if match is None and plain in PRESET_FIELDS:
+        raise OptionError(name, f"set the preset's own field: {PRESET_FIELDS[plain]}")
+    if match is None:
+        allowed = (option for option in catalogue.options if not refusal(option))
+        near = catalogue.suggestion(name, allowed)
+        hint = f": did you mean {near}?" if near else ": see `llama-server --help`"
+        raise OptionError(name, f"llama-server has no such option{hint}")
+    if match.option.removed:
+        raise OptionError(name, " ".join(match.option.help.split()))
+    if not (allow_owned and match.option.key in _OWNED) and refusal(match.option):
+        raise OptionError(name, refusal_message(match.option))
+    return match
+
+
+def option_value(match: Match, text: str, name: str) -> str:
+    """The value as it is stored under the option's key: a negated spelling turns it round."""
+    value = checked_value(match.option, text, name=name)
+    if not match.negated:
+        return value
+    return "false" if switch(value) else "true"
+
+
+def render(options: Sequence[EffectiveOption], catalogue: Catalogue) -> tuple[str, ...]:
+    """llama-server's arguments, one item for a name and one for a value. `--model` comes first."""
+    argv: list[str] = []
+    for effective_option in sorted(options, key=lambda each: (each.key != "model", each.key)):
+        option = catalogue.option(effective_option.key)
+        value = checked_value(option, effective_option.value)
+        argv += (
+            _flag(option, on=value == "true")
+            if option.kind is Kind.FLAG
+            else (
+                _spelling(option.spellings),
+                value,
+            )
+        )
+    return tuple(argv)
+
+
+def _flag(option: Option, *, on: bool) -> tuple[str, ...]:
+    if on:
+        return (_spelling(option.spellings),)
+    return (_spelling(option.negations),) if option.negations else ()
+
+
+def _spelling(spellings: Sequence[str]) -> str:
+    """The last long one, as llama.cpp itself writes presets to a command line."""
+    return next((each for each in reversed(spellings) if each.startswith("--")), spellings[-1])
+
+
+def parse_overlay(tokens: Sequence[str], catalogue: Catalogue) -> dict[str, str]:
+    """Options as they stand on a command line, by canonical key; of one given twice, the last.
+
+    Takes every spelling of the engine, and `--option=value`. Raises OptionError.
+    """
+    options: dict[str, str] = {}
+    rest = list(tokens)
+    while rest:
+        token = rest.pop(0)
+        match, name, value = _split_token(token, catalogue)
+        match = known_option(name, catalogue, match=match)
+        if value is None:
+            if match.option.kind is Kind.FLAG:
+                value = "true"
+            elif rest:
+                value = rest.pop(0)  # also when it begins with a dash, as the engine takes it
+            else:
+                raise OptionError(name, "needs a value after it")
+        options[match.option.key] = option_value(match, value, name)
+    return options
+
+
+def _split_token(token: str, catalogue: Catalogue) -> tuple[Match | None, str, str | None]:
+    """(what it means, the name as written, the value that came with it)."""
+    if not token.startswith("-") or token in ("-", "--"):
+        raise OptionError(token, "is not an option: options begin with - or --")
+    match = catalogue.find_token(token)
+    if match is None and token.startswith("--") and "=" in token:
+        name, _, value = token.partition("=")
+        return catalogue.find_token(name), name, value
+    return match, token, None

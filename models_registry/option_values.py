@@ -1,0 +1,85 @@
+"""Is this text a value that the option takes? Pure; errors name the option and what it takes."""
+
+from __future__ import annotations
+
+import re
+
+from models_registry.catalogue import Kind, Option
+from models_registry.errors import OptionError
+
+LONGEST_VALUE = 64 << 10
+"""Characters. The kernel takes no argument of more than 128 KiB, in bytes."""
+
+_ON = frozenset({"on", "enabled", "true", "1"})  # llama.cpp's own words
+_OFF = frozenset({"off", "disabled", "false", "0"})
+_INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
+_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]{1,3})?", re.IGNORECASE)
+
+
+def switch(text: str) -> bool | None:
+    """What llama.cpp takes for on and off; None for anything else."""
+    word = text.strip().lower()
+    return True if word in _ON else False if word in _OFF else None
+
+
+def checked_value(option: Option, text: str, *, name: str = "") -> str:
+    """`text` in its one spelling, as it is stored and rendered.
+
+    Raises OptionError under `name` (how the option was written; its key otherwise).
+    """
+    name = name or option.key
+    _refuse_unprintable(text, name)
+    match option.kind:
+        case Kind.FLAG:
+            return _flag(text, name)
+        case Kind.INT:
+            return _integer(option, text.strip(), name)
+        case Kind.FLOAT:
+            if not _NUMBER.fullmatch(text.strip()):
+                raise OptionError(name, f"takes a number, not {_quoted(text)}")
+            return text.strip()
+        case Kind.CHOICE:
+            return _choice(option, text.strip(), name)
+        case Kind.TEXT | Kind.PAIR:
+            return text
+
+
+def _refuse_unprintable(text: str, name: str) -> None:
+    if len(text) > LONGEST_VALUE:
+        raise OptionError(name, f"its value is longer than {LONGEST_VALUE} characters")
+    for character in text:
+        if character != "\t" and (ord(character) < 32 or ord(character) == 127):
+            raise OptionError(name, "its value holds a line break or another control character")
+        if "\ud800" <= character <= "\udfff":
+            raise OptionError(name, "its value is not valid UTF-8")
+
+
+def _flag(text: str, name: str) -> str:
+    on = switch(text)
+    if on is None:
+        raise OptionError(name, f"is a switch: write true or false, not {_quoted(text)}")
+    return "true" if on else "false"
+
+
+def _integer(option: Option, text: str, name: str) -> str:
+    if text in option.choices:
+        return text
+    # A seed is unsigned, everything else a C int: beyond it the engine would not start.
+    highest = 2**32 - 1 if option.hint == "SEED" else 2**31 - 1
+    if not _INTEGER.fullmatch(text) or not -(2**31) <= int(text) <= highest:
+        words = "".join(f" or {word}" for word in option.choices)
+        raise OptionError(name, f"takes a whole number{words}, not {_quoted(text)}")
+    return str(int(text))
+
+
+def _choice(option: Option, text: str, name: str) -> str:
+    for candidate in (text, text.lower()):
+        if candidate in option.choices:
+            return candidate
+    if {"on", "off"} <= set(option.choices) and (on := switch(text)) is not None:
+        return "on" if on else "off"
+    raise OptionError(name, f"takes one of {', '.join(option.choices)}, not {_quoted(text)}")
+
+
+def _quoted(text: str) -> str:
+    return repr(text if len(text) <= 40 else text[:40] + "…")

@@ -1,0 +1,77 @@
+"""The registry's revision: raised with every change, told to the scheduler once it is committed."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import F
+from django.db.models.signals import post_delete, post_save
+
+from models_registry import ports
+from models_registry.models import Alias, ModelFile, Preset, RegistryRevision
+
+log = logging.getLogger(__name__)
+
+_ROW = 1
+
+
+def registry_revision() -> int:
+    """0 before the first change."""
+    numbers = RegistryRevision.objects.filter(pk=_ROW).values_list("number", flat=True)
+    return next(iter(numbers), 0)
+
+
+def bump() -> None:
+    """Raise the revision in the transaction under way; once it commits, tell the scheduler."""
+    with transaction.atomic():
+        if not _raised():
+            try:
+                with transaction.atomic():
+                    RegistryRevision.objects.create(pk=_ROW, number=1)
+            except IntegrityError:  # another process made the row between the two statements
+                _raised()
+        _announce_on_commit()
+
+
+def _raised() -> bool:
+    return RegistryRevision.objects.filter(pk=_ROW).update(number=F("number") + 1) == 1
+
+
+def remember_demo() -> None:
+    """From now on `demo_was_registered()`; no new revision, since nothing that runs changed."""
+    RegistryRevision.objects.update_or_create(pk=_ROW, defaults={"demo_registered": True})
+
+
+def demo_was_registered() -> bool:
+    return RegistryRevision.objects.filter(pk=_ROW, demo_registered=True).exists()
+
+
+def _announce_on_commit() -> None:
+    connection = transaction.get_connection()
+    # A rescan saves hundreds of rows in one transaction: the scheduler is told once.
+    if not any(entry[1] is _announce for entry in connection.run_on_commit):
+        transaction.on_commit(_announce)
+
+
+def _announce() -> None:
+    revision = registry_revision()
+    try:
+        ports.scheduler().reload(revision)
+    except ports.SchedulerUnavailable as error:
+        log.debug("revision %d not announced, the scheduler looks by itself: %s", revision, error)
+    except ports.SchedulerRefused as error:
+        log.warning("the scheduler refused to reload revision %d: %s", revision, error)
+
+
+def _changed(**_: Any) -> None:
+    bump()
+
+
+def connect() -> None:
+    """Called once, when Django is ready."""
+    for model in (ModelFile, Preset, Alias):
+        label = f"models_registry.revision.{model.__name__}"
+        post_save.connect(_changed, sender=model, dispatch_uid=label, weak=False)
+        post_delete.connect(_changed, sender=model, dispatch_uid=label, weak=False)
