@@ -1,0 +1,134 @@
+"""An upstream that costs next to nothing, so that what stands before it can be measured.
+
+Listens where llama-server would (`--host PATH.sock`) and speaks its child protocol, or on loopback
+(`--tcp PORT`). A body with `"stream":true` gets 64 events, any other one small JSON answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from typing import cast
+
+import uvloop
+
+EVENTS = 64
+
+
+def _plain() -> bytes:
+    body = json.dumps(
+        {
+            "id": "chatcmpl-0",
+            "object": "chat.completion",
+            "created": 0,
+            "model": "alpha",
+            "choices": [
+                {
+                    "index": 0,
+                    "finish_reason": "stop",
+                    "message": {"role": "assistant", "content": "Hi."},
+                }
+            ],
+            "usage": {"prompt_tokens": 8, "completion_tokens": 2, "total_tokens": 10},
+        }
+    ).encode()
+    head = "HTTP/1.1 200 OK\r\nContent-Type: application/json; charset=utf-8\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def _event(content: str, finish_reason: str | None) -> bytes:
+    choice = {"index": 0, "finish_reason": finish_reason, "delta": {"content": content}}
+    event = {"id": "0", "object": "chat.completion.chunk", "model": "alpha", "choices": [choice]}
+    return _chunk(b"data: " + json.dumps(event).encode() + b"\n\n")
+
+
+def _chunk(data: bytes) -> bytes:
+    return f"{len(data):x}\r\n".encode() + data + b"\r\n"
+
+
+PLAIN = _plain()
+STREAM_HEAD = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+)
+STREAM = [_event(" word", None) for _ in range(EVENTS - 1)] + [_event("", "stop")]
+STREAM_END = _chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n"
+SLOTS = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n[]"
+
+
+class Upstream(asyncio.Protocol):
+    """One connection: whole requests in, canned answers out, kept open."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        self._received = b""
+        self._streams: set[asyncio.Task[None]] = set()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        for stream in self._streams:
+            stream.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        head, separator, rest = self._received.partition(b"\r\n\r\n")
+        if not separator:
+            return
+        length = _content_length(head)
+        if len(rest) < length:
+            return
+        self._received = rest[length:]
+        if not head.startswith(b"POST"):
+            self._transport.write(SLOTS)
+        elif b'"stream":true' in rest[:length].replace(b" ", b""):
+            stream = asyncio.get_running_loop().create_task(self._stream())
+            self._streams.add(stream)
+            stream.add_done_callback(self._streams.discard)
+        else:
+            self._transport.write(PLAIN)
+
+    async def _stream(self) -> None:
+        """Event by event, as a child sends them: one write each, others served between them."""
+        self._transport.write(STREAM_HEAD)
+        for event in STREAM:
+            self._transport.write(event)
+            await asyncio.sleep(0)
+        self._transport.write(STREAM_END)
+
+
+def _content_length(head: bytes) -> int:
+    for line in head.lower().split(b"\r\n"):
+        if line.startswith(b"content-length:"):
+            return int(line.partition(b":")[2])
+    return 0
+
+
+async def serve(host: str, tcp: int) -> None:
+    loop = asyncio.get_running_loop()
+    if tcp:
+        await loop.create_server(Upstream, "127.0.0.1", tcp, backlog=1024)
+    else:
+        await loop.create_unix_server(Upstream, host, backlog=1024)
+    _report("loading", {"stages": ["text_model"], "current": "text_model", "value": 1.0})
+    _report("ready", {"id": "alpha", "meta": {"n_ctx": 2048}})
+    asked_to_exit = loop.run_in_executor(None, _wait_for_exit)
+    await asked_to_exit
+
+
+def _report(state: str, payload: object) -> None:
+    line = json.dumps({"state": state, "payload": payload}, separators=(",", ":"))
+    print(f"cmd_child_to_router:state:{line}", flush=True)
+
+
+def _wait_for_exit() -> None:
+    for line in sys.stdin:
+        if line.strip() == "cmd_router_to_child:exit":
+            return
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    parser.add_argument("--host", default="")
+    parser.add_argument("--tcp", type=int, default=0)
+    known, _ = parser.parse_known_args()
+    uvloop.run(serve(known.host, known.tcp))
