@@ -29,6 +29,7 @@ async def test_each_has_a_whole_answer_under_the_canonical_name_with_the_necessa
     assert all(body["model"] == CANONICAL[asked] for asked, _, body in answered)
     assert all(body["usage"]["completion_tokens"] > 0 for _, _, body in answered)
     assert all(body["choices"][0]["finish_reason"] for _, _, body in answered)
+    shared.unload_all()
     assert shared.starts() - before == {"alpha": 1, "beta": 1, "gamma": 1}
 
 

@@ -17,7 +17,6 @@ pytestmark = [pytest.mark.engine, pytest.mark.slow]
     [
         (["--no-such-option", "1"], "--no-such-option"),
         (["-xyz"], "-xyz"),
-        (["--api-key-file", "keys.txt"], "--api-key-file"),
         (["--path", "public"], "--path"),
         (["--ssl-key-file", "key.pem"], "--ssl-key-file"),
         (["--tools", "all"], "--tools"),

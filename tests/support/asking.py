@@ -16,7 +16,7 @@ MESSAGES = [{"role": "user", "content": "Say something."}]
 @dataclass(frozen=True)
 class Answer:
     status: int
-    headers: Mapping[str, str]
+    headers: Mapping[str, str]  # names in lower case
     body: bytes
 
     @property
@@ -122,7 +122,8 @@ class Client:
         try:
             _send(connection, method, path, body, self.key if key is None else key, headers)
             response = connection.getresponse()
-            return Answer(response.status, dict(response.headers.items()), response.read())
+            headers_seen = {name.lower(): value for name, value in response.headers.items()}
+            return Answer(response.status, headers_seen, response.read())
         finally:
             connection.close()
 

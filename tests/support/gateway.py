@@ -124,14 +124,17 @@ class Gateway:
         eventually(lambda: not self.snapshot()["instances"], "every instance is forgotten")
 
     def starts(self) -> Counter[str]:
-        """How often each preset was started so far, from the record."""
-        with contextlib.closing(
-            sqlite3.connect(self.var / "corral.sqlite3", timeout=20)
-        ) as database:
-            rows = database.execute(
-                "SELECT preset FROM scheduler_decision WHERE action = 'start'"
-            ).fetchall()
-        return Counter(preset for (preset,) in rows)
+        """How often each preset was started so far, from the record. Nothing may be loaded: the
+        record is written a moment later, and is whole once it says that everything has ended."""
+        eventually(
+            lambda: not self._recorded("WHERE ended_at IS NULL"), "the record ends every instance"
+        )
+        return Counter(self._recorded())
+
+    def _recorded(self, where: str = "") -> list[str]:
+        query = f"SELECT preset FROM scheduler_instancerecord {where}"
+        with contextlib.closing(sqlite3.connect(self.var / "corral.sqlite3", timeout=20)) as found:
+            return [preset for (preset,) in found.execute(query)]
 
     # What a person does ---------------------------------------------------------------
 

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def eventually(condition: Callable[[], T], what: str, seconds: float = 20.0) -> T:
-    """The first true answer of `condition`. Fails with `what` and the last answer when time is up."""
+    """The first true answer of `condition`. Fails, with `what`, when time is up."""
     deadline = time.monotonic() + seconds
     while True:
         answer = condition()
