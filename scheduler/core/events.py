@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .values import Exit, InstanceId, Kind, PresetName, PresetSpec, RequestId, TenantId
+from .values import (
+    NO_TENANT,
+    NO_WORD,
+    Exit,
+    InstanceId,
+    Kind,
+    PresetName,
+    PresetSpec,
+    RequestId,
+    TenantId,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +26,7 @@ class Requested:
     preset: PresetName
     arrived: float
     kind: Kind = Kind.POST
-    tenant: TenantId = TenantId("")
+    tenant: TenantId = NO_TENANT
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +81,7 @@ class Exited:
     """The child has been reaped (or could not be spawned)."""
 
     instance: InstanceId
-    exit: Exit = Exit()
+    exit: Exit = NO_WORD
 
 
 @dataclass(frozen=True, slots=True)

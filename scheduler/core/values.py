@@ -8,6 +8,7 @@ from typing import NewType
 
 PresetName = NewType("PresetName", str)
 TenantId = NewType("TenantId", str)
+NO_TENANT = TenantId("")
 InstanceId = NewType("InstanceId", int)
 RequestId = NewType("RequestId", int)
 """One request from its arrival to its end: as a waiter first, then as the lease it was granted."""
@@ -46,6 +47,10 @@ class Exit:
     signal: int | None = None
     out_of_memory: bool = False
     words: str = ""  # its last lines: what a person needs to see
+
+
+NO_WORD = Exit()
+"""Nothing is known of how it ended."""
 
 
 @dataclass(frozen=True, slots=True)

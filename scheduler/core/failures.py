@@ -1,0 +1,57 @@
+"""Loads that failed: how often in a row, and how long nothing is tried again (A4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from .values import Code, Config, Exit, PresetName
+
+_MOST_DOUBLINGS = 30  # keeps the power small; the longest back-off is reached long before
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A preset's last failed load. Nothing is loaded for it before `until`."""
+
+    code: Code
+    exit: Exit
+    failed_at: float
+    until: float
+    in_a_row: int
+
+
+class Failures:
+    """Per preset, until a load succeeds, its options change, or a person asks for a load."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._failed: dict[PresetName, Failure] = {}
+        self._out_of_memory: dict[PresetName, int] = {}
+        self.view: Mapping[PresetName, Failure] = MappingProxyType(self._failed)
+
+    def backing_off(self, preset: PresetName, now: float) -> Failure | None:
+        failure = self._failed.get(preset)
+        return failure if failure is not None and now < failure.until else None
+
+    def may_retry_out_of_memory(self, preset: PresetName) -> bool:
+        """Counts one more load that ran out of memory; may there be another?"""
+        loads = self._out_of_memory.get(preset, 0) + 1
+        self._out_of_memory[preset] = loads
+        return loads < self._config.out_of_memory_loads
+
+    def record(self, preset: PresetName, code: Code, exit: Exit, now: float) -> Failure:
+        """The load has failed for good; the back-off doubles with each failure in a row."""
+        before = self._failed.get(preset)
+        in_a_row = before.in_a_row + 1 if before else 1
+        doubled = self._config.backoff_first_seconds * 2 ** min(in_a_row - 1, _MOST_DOUBLINGS)
+        until = now + min(doubled, self._config.backoff_longest_seconds)
+        failure = Failure(code, exit, now, until, in_a_row)
+        self._failed[preset] = failure
+        self._out_of_memory.pop(preset, None)
+        return failure
+
+    def clear(self, preset: PresetName) -> None:
+        self._failed.pop(preset, None)
+        self._out_of_memory.pop(preset, None)

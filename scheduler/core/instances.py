@@ -1,0 +1,126 @@
+"""The living children as the core sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+
+from .decisions import Reason
+from .states import LEAVING, REPORTS, SETTLED, Cue, State, advance
+from .values import InstanceId, PresetName, PresetSpec, RequestId
+
+# How a drain that is undone gets back to what the child has meanwhile said of itself.
+_BACK_TO: dict[State, tuple[Cue, ...]] = {
+    State.LOADED: (),
+    State.SLEEPING: (Cue.ASLEEP,),
+    State.LOADING: (Cue.ASLEEP, Cue.LOADING),
+}
+
+
+@dataclass(slots=True)
+class Instance:
+    """One child. `preset` is what it was started with; pins and time-outs follow later edits."""
+
+    id: InstanceId
+    preset: PresetSpec
+    started_at: float
+    last_used: float
+    startup: bool = False
+    state: State = State.LOADING
+    child: State = State.LOADING  # what it last said of itself, also while it drains
+    has_loaded: bool = False  # so that LOADING is a wake
+    leases: set[RequestId] = field(default_factory=set)
+    abandoned: set[RequestId] = field(default_factory=set)  # those of `leases` nobody reads
+    stale: bool = False  # its options are not those of its preset any more
+    beside: bool = False  # loads beside a head that only waits for room (A2)
+    unwanted: bool = False  # loaded when all its waiters had left, and not used since (A3)
+    reason: Reason | None = None  # why it drains or stops
+    for_preset: PresetName | None = None
+    kill_at: float | None = None  # when the exit it was asked for is overdue
+
+    @property
+    def idle(self) -> bool:
+        return not self.leases
+
+    @property
+    def busy(self) -> bool:
+        """Someone reads what it answers."""
+        return len(self.leases) > len(self.abandoned)
+
+    @property
+    def leaving(self) -> bool:
+        return self.state in LEAVING
+
+    @property
+    def has_free_slot(self) -> bool:
+        return self.state is State.LOADED and len(self.leases) < max(1, self.preset.parallel)
+
+    def runs(self, spec: PresetSpec | None) -> bool:
+        """Was it started with these options?"""
+        return (
+            spec is not None
+            and spec.fingerprint == self.preset.fingerprint
+            and spec.parallel == self.preset.parallel
+        )
+
+    def advance(self, cue: Cue) -> None:
+        self.state = advance(self.state, cue)
+        if cue in REPORTS or cue is Cue.WAKE:
+            self.child = advance(self.child, cue)
+            self.has_loaded = self.has_loaded or self.child in SETTLED
+
+    def undrain(self) -> None:
+        """Back from DRAINING to what the child has meanwhile said of itself."""
+        back = _BACK_TO[self.child]
+        self.advance(Cue.UNDRAIN)
+        for cue in back:
+            self.advance(cue)
+
+
+class Fleet:
+    """All living instances, in the order of their ids, and who holds a lease on which."""
+
+    def __init__(self) -> None:
+        self.instances: dict[InstanceId, Instance] = {}
+        self.leases: dict[RequestId, Instance] = {}
+        self._by_preset: dict[PresetName, dict[InstanceId, Instance]] = {}
+        self._ids = count(1)
+
+    def __iter__(self) -> Iterator[Instance]:
+        return iter(self.instances.values())
+
+    def of(self, preset: PresetName) -> list[Instance]:
+        return list(self._by_preset.get(preset, {}).values())
+
+    def current(self, preset: PresetName) -> Instance | None:
+        """The one instance of the preset that is not on its way out."""
+        living = self._by_preset.get(preset, {}).values()
+        return next((instance for instance in living if not instance.leaving), None)
+
+    def add(self, preset: PresetSpec, now: float, *, startup: bool, beside: bool) -> Instance:
+        instance = Instance(
+            InstanceId(next(self._ids)), preset, now, now, startup=startup, beside=beside
+        )
+        self.instances[instance.id] = instance
+        self._by_preset.setdefault(preset.name, {})[instance.id] = instance
+        return instance
+
+    def remove(self, instance: Instance) -> None:
+        del self.instances[instance.id]
+        siblings = self._by_preset[instance.preset.name]
+        del siblings[instance.id]
+        if not siblings:
+            del self._by_preset[instance.preset.name]
+
+    def take_lease(self, request: RequestId, instance: Instance) -> None:
+        instance.leases.add(request)
+        self.leases[request] = instance
+
+    def end_lease(self, request: RequestId) -> Instance | None:
+        """The instance whose lease it was; None when it holds none (any more)."""
+        instance = self.leases.pop(request, None)
+        if instance is not None:
+            instance.leases.discard(request)
+            instance.abandoned.discard(request)
+        return instance
