@@ -1,0 +1,85 @@
+"""Answers whose client has left while the child works on.
+
+llama-server frees a slot at once only for a stream that has begun: everything else runs to its end
+(or to its first byte, if it is to be a stream). Whoever holds the connection reads on and releases
+the lease then; meanwhile it is abandoned, which the scheduler counts but does not protect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from proxy.sse import Tail
+from proxy.upstream import Answer, UpstreamFailed
+from scheduler.client import Lease
+
+logger = logging.getLogger(__name__)
+
+
+class AbandonedAnswers:
+    """The background readers of one process. Close it before the scheduler's client."""
+
+    def __init__(self, longest_seconds: float) -> None:
+        self._longest_seconds = longest_seconds
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def read_on(self, lease: Lease, answer: asyncio.Task[Answer] | Answer) -> None:
+        """Takes over both, begun or not; the caller uses neither any more."""
+        lease.abandon()
+        self._run(self._to_the_end(lease, answer), "abandoned answer")
+
+    def close_stream(self, lease: Lease, answer: Answer) -> None:
+        """A stream that has begun: closing it frees the slot."""
+        answer.close()
+        self._run(_release(lease), "release")
+
+    async def close(self) -> None:
+        """Cancel what is left; with the control connection the leases end."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _run(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("%s %d failed", task.get_name(), id(task), exc_info=error)
+
+    async def _to_the_end(self, lease: Lease, pending: asyncio.Task[Answer] | Answer) -> None:
+        tail = Tail()
+        try:
+            async with asyncio.timeout(self._longest_seconds):
+                answer = pending if isinstance(pending, Answer) else await pending
+                try:
+                    await _read(answer, tail)
+                finally:
+                    answer.close()
+        except UpstreamFailed:
+            logger.info("The child of lease %d ended before its abandoned answer", lease.lease)
+        except TimeoutError:
+            logger.warning("The abandoned answer of lease %d reached its limit", lease.lease)
+        finally:
+            usage = tail.usage()
+            await lease.release(read=usage.read, cached=usage.cached, answered=usage.answered)
+
+
+async def _read(answer: Answer, tail: Tail) -> None:
+    part = answer.first
+    while part and not answer.is_stream:
+        tail.push(part)
+        part = await answer.more()
+
+
+async def _release(lease: Lease) -> None:
+    await lease.release()

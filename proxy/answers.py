@@ -1,0 +1,53 @@
+"""Answers that the gateway writes itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from proxy.addressing import MethodNotAllowed
+from proxy.dialects import Dialect
+from scheduler.protocol import Refused
+
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+Header = tuple[bytes, bytes]
+
+_NOT_READ = {"invalid_api_key", "auth_unavailable", "body_too_large", "request_timeout"}
+"""Refusals whose body may be under way still: the connection ends with them."""
+
+
+async def send_json(
+    send: Send, status: int, payload: object, request_id: bytes, headers: list[Header] | None = None
+) -> None:
+    body = msgspec.json.encode(payload)
+    start: list[Header] = [
+        (b"content-type", b"application/json; charset=utf-8"),
+        (b"content-length", str(len(body)).encode()),
+        (b"x-request-id", request_id),
+        *(headers or ()),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": start})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def send_refusal(
+    send: Send, refused: Refused, dialect: Dialect, model: str, request_id: bytes
+) -> None:
+    """The refusal in the dialect's shape, with what a client needs to know about trying again."""
+    answer = dialect(refused, model)
+    headers: list[Header] = [(b"cache-control", b"no-store")]
+    if refused.retry_after_seconds is not None:
+        wait = max(1, math.ceil(refused.retry_after_seconds))
+        headers.append((b"retry-after", str(wait).encode()))
+    if not refused.kind.retry:
+        headers.append((b"x-should-retry", b"false"))
+    if answer.status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    if isinstance(refused, MethodNotAllowed):
+        headers.append((b"allow", ", ".join(refused.allowed).encode()))
+    if refused.code in _NOT_READ:
+        headers.append((b"connection", b"close"))
+    await send_json(send, answer.status, answer.body, request_id, headers)

@@ -1,0 +1,51 @@
+"""The gateway's configuration: a frozen value built once from the settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.conf import settings
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyConfig:
+    """Everything that carrying requests depends on. Sizes in bytes, times in seconds."""
+
+    control_socket: Path
+    temp_folder: Path
+    secret_key: str
+    no_auth: bool = False
+    api_keys: tuple[str, ...] = ()
+    models_autoload: bool = True
+    models_max: int = 4
+    max_body: int = 128 << 20
+    retry_body: int = 8 << 20
+    body_timeout_seconds: float = 30.0
+    connect_timeout_seconds: float = 5.0
+    first_byte_timeout_seconds: float = 600.0
+    between_tokens_timeout_seconds: float = 300.0
+    answer_timeout_seconds: float = 3600.0
+    slow_reader_timeout_seconds: float = 60.0
+    reconnect_wait_seconds: float = 30.0
+
+
+def proxy_config() -> ProxyConfig:
+    return ProxyConfig(
+        control_socket=settings.CORRAL_CONTROL_SOCKET,
+        temp_folder=settings.CORRAL_VAR / "tmp",
+        secret_key=settings.SECRET_KEY,
+        no_auth=settings.CORRAL_NO_AUTH,
+        api_keys=tuple(settings.CORRAL_API_KEYS),
+        models_autoload=settings.CORRAL_MODELS_AUTOLOAD,
+        models_max=max(0, settings.CORRAL_MODELS_MAX),
+        max_body=settings.CORRAL_MAX_BODY,
+        retry_body=settings.CORRAL_RETRY_BODY,
+        body_timeout_seconds=settings.CORRAL_BODY_TIMEOUT,
+        connect_timeout_seconds=settings.CORRAL_CONNECT_TIMEOUT,
+        first_byte_timeout_seconds=settings.CORRAL_FIRST_BYTE_TIMEOUT,
+        between_tokens_timeout_seconds=settings.CORRAL_BETWEEN_TOKENS_TIMEOUT,
+        answer_timeout_seconds=settings.CORRAL_ANSWER_TIMEOUT,
+        slow_reader_timeout_seconds=settings.CORRAL_SLOW_READER_TIMEOUT,
+        reconnect_wait_seconds=settings.CORRAL_RECONNECT_WAIT,
+    )

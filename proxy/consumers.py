@@ -1,0 +1,242 @@
+"""The gateway as an ASGI application: who asks, for what, and who answers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+from proxy import listing
+from proxy.abandoned import AbandonedAnswers
+from proxy.addressing import Endpoint, Kind, address, autoload_asked, dialect_of, find_endpoint
+from proxy.answers import Send, send_json, send_refusal
+from proxy.body import Body, read_body
+from proxy.conf import ProxyConfig, proxy_config
+from proxy.forwarding import Carriers, Forwarding, Order, interruption
+from proxy.headers import client_request_id, refuse_odd_headers, to_child
+from proxy.keys import Caller, KeyRing
+from proxy.relay import AnswerCut, Reader, Relay
+from proxy.upstream import Upstream
+from proxy.watch import Cause, Interrupted, Receive, Watch
+from scheduler.client import SchedulerClient
+from scheduler.protocol import Refused
+
+logger = logging.getLogger(__name__)
+
+CUT_SECONDS = 1.0
+"""After the drain timeout: what the last words to the clients may take."""
+
+READY_SECONDS = 2.0
+
+
+@dataclass(slots=True)
+class Request:
+    """One HTTP request as the server hands it over, with its id."""
+
+    scope: dict[str, Any]
+    receive: Receive
+    send: Send
+    id: str
+
+    @property
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        headers: list[tuple[bytes, bytes]] = self.scope["headers"]
+        return headers
+
+
+class GatewayApp:
+    """A plain ASGI callable for HTTP; one per process and event loop.
+
+    It starts with its first request, if nobody has started it before. To end it: drain, close.
+    """
+
+    def __init__(
+        self,
+        config: ProxyConfig | None = None,
+        *,
+        scheduler: SchedulerClient | None = None,
+        keys: KeyRing | None = None,
+    ) -> None:
+        self._config = config or proxy_config()
+        self._keys = keys or KeyRing(self._config)
+        self._scheduler = scheduler or SchedulerClient(
+            self._config.control_socket, self._config.reconnect_wait_seconds
+        )
+        self._carriers: Carriers | None = None
+        self._running: set[Watch] = set()
+        self._none_running = asyncio.Event()
+        self._none_running.set()
+        self._draining = False
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise ValueError(f"the gateway does not speak {scope['type']}")
+        request_id = client_request_id(scope["headers"]) or f"req-{secrets.token_hex(12)}"
+        request = Request(scope, receive, send, request_id)
+        path = scope["path"]
+        try:
+            refuse_odd_headers(request.headers)
+            endpoint = find_endpoint(path, scope["method"])
+            if endpoint.public:
+                caller = Caller("")
+            else:
+                caller = await self._keys.identify(request.headers)
+            if endpoint.kind is not Kind.FORWARD:
+                await self._answer(endpoint, request)
+                return
+        except Refused as refused:
+            await send_refusal(send, refused, dialect_of(path), "", request_id.encode())
+            return
+        except Exception:
+            broken = self._unexpected(request)
+            await send_refusal(send, broken, dialect_of(path), "", request_id.encode())
+            return
+        await self._forward(endpoint, caller, request)
+
+    async def start(self) -> None:
+        await self._started()
+
+    async def close(self) -> None:
+        """What abandoned answers still hold ends with the connection to the scheduler."""
+        await self._keys.close()
+        if self._carriers is not None:
+            carriers, self._carriers = self._carriers, None
+            await carriers.abandoned.close()
+            await carriers.upstream.close()
+            await carriers.scheduler.close()
+
+    async def drain(self, timeout_seconds: float) -> None:
+        """Take no new work; let answers end for that long, then cut the rest with an error."""
+        self._draining = True
+        for watch in list(self._running):
+            if watch.queued:
+                watch.interrupt(Cause.SHUTDOWN)
+        if not await self._all_ended(timeout_seconds):
+            for watch in list(self._running):
+                watch.interrupt(Cause.SHUTDOWN)
+            await self._all_ended(CUT_SECONDS)
+
+    async def _all_ended(self, within_seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(within_seconds):
+                await self._none_running.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _started(self) -> Carriers:
+        if self._carriers is None:
+            self._carriers = Carriers(
+                self._config,
+                self._scheduler,
+                Upstream(self._config.connect_timeout_seconds),
+                AbandonedAnswers(self._config.answer_timeout_seconds),
+            )
+            await self._scheduler.start()
+        return self._carriers
+
+    async def _answer(self, endpoint: Endpoint, request: Request) -> None:
+        """What the gateway answers by itself."""
+        status = 200
+        match endpoint.kind:
+            case Kind.HEALTH:
+                payload: dict[str, Any] = {"status": "ok"}
+            case Kind.READY:
+                status, payload = await self._ready()
+            case Kind.PROPS:
+                if b"model=" in request.scope["query_string"]:
+                    raise Refused(
+                        "not_found",
+                        "This gateway answers /props for itself only, not for one model.",
+                    )
+                payload = listing.props(self._config)
+            case _:
+                payload = await listing.models((await self._started()).scheduler)
+        headers = [(b"cache-control", b"no-store")]
+        await send_json(request.send, status, payload, request.id.encode(), headers)
+
+    async def _ready(self) -> tuple[int, dict[str, Any]]:
+        if self._draining:
+            return 503, {"status": "shutting down"}
+        carriers = await self._started()
+        try:
+            async with asyncio.timeout(READY_SECONDS):
+                await carriers.scheduler.ping()
+        except (Refused, TimeoutError):
+            return 503, {"status": "the scheduler does not answer"}
+        return 200, {"status": "ok"}
+
+    async def _forward(self, endpoint: Endpoint, caller: Caller, request: Request) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        watch = Watch(task)
+        reader = Reader(request.send, request.id, endpoint.dialect)
+        relay = Relay(reader, self._config, watch)
+        carriage = Carriage(endpoint, caller, request, relay, watch)
+        self._running.add(watch)
+        self._none_running.clear()
+        try:
+            await self._carry(carriage)
+        except Refused as refused:
+            await relay.fail(refused, carriage.model)
+        except Interrupted as interrupted:
+            if interrupted.cause is Cause.SLOW_READER:
+                relay.cut("the client does not read its answer")
+            told = interruption(interrupted, self._config)
+            if told is not None:
+                await relay.fail(told, carriage.model)
+        except AnswerCut:
+            raise
+        except Exception:
+            await relay.fail(self._unexpected(request), carriage.model)
+        finally:
+            watch.close()
+            if carriage.body is not None:
+                carriage.body.close()
+            self._running.discard(watch)
+            if not self._running:
+                self._none_running.set()
+
+    async def _carry(self, carriage: Carriage) -> None:
+        arrived = asyncio.get_running_loop().time()
+        request, watch, config = carriage.request, carriage.watch, self._config
+        body = carriage.body = await read_body(request.receive, request.headers, config, watch)
+        watch.follow(request.receive)
+        addressed = address(body.view())
+        carriage.model = addressed.model
+        if self._draining:
+            raise Refused("shutting_down", "The gateway is shutting down.", retry_after_seconds=5.0)
+        query: bytes = request.scope["query_string"]
+        path = carriage.endpoint.path
+        order = Order(
+            target=f"{path}?{query.decode('latin-1')}" if query else path,
+            headers=to_child(request.headers, request.id, body.size),
+            body=body,
+            model=addressed.model,
+            caller=carriage.caller,
+            autoload=autoload_asked(query, default=config.models_autoload),
+            arrived=arrived,
+        )
+        await Forwarding(order, await self._started(), carriage.relay, watch).run()
+
+    def _unexpected(self, request: Request) -> Refused:
+        """Call it where the exception is being handled."""
+        logger.exception(
+            "Request %s failed: %s %s", request.id, request.scope["method"], request.scope["path"]
+        )
+        return Refused("internal_error", f"Something broke here; the log says more: {request.id}.")
+
+
+@dataclass(slots=True)
+class Carriage:
+    """A request on its way, as far as it has come."""
+
+    endpoint: Endpoint
+    caller: Caller
+    request: Request
+    relay: Relay
+    watch: Watch
+    body: Body | None = None
+    model: str = ""

@@ -1,0 +1,196 @@
+"""One request's way: to a lease, to a child and back; once again if the child died first."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from proxy.abandoned import AbandonedAnswers
+from proxy.body import Body
+from proxy.conf import ProxyConfig
+from proxy.keys import Caller
+from proxy.relay import Relay
+from proxy.upstream import Answer, Upstream, UpstreamFailed
+from proxy.watch import Cause, Interrupted, Watch
+from scheduler.client import Lease, SchedulerClient
+from scheduler.protocol import Ended, Refused
+
+ATTEMPTS = 2
+LOST_SCHEDULERS = 3
+"""How often a request is asked for again because the scheduler went away under it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be carried. `target` is path and query as the child gets them."""
+
+    target: str
+    headers: dict[str, str]
+    body: Body
+    model: str
+    caller: Caller
+    autoload: bool
+    arrived: float
+
+
+@dataclass(frozen=True, slots=True)
+class Carriers:
+    """What all requests of a process share."""
+
+    config: ProxyConfig
+    scheduler: SchedulerClient
+    upstream: Upstream
+    abandoned: AbandonedAnswers
+
+
+class Forwarding:
+    """Every lease that it takes ends: released, or handed over as abandoned."""
+
+    def __init__(self, order: Order, carriers: Carriers, relay: Relay, watch: Watch) -> None:
+        self._order = order
+        self._carriers = carriers
+        self._relay = relay
+        self._watch = watch
+        self._failures = 0
+        self._crashes = 0
+        self._lost = 0
+
+    async def run(self) -> None:
+        """Raises Refused (the relay knows how it can still be said) or Interrupted."""
+        while True:
+            lease = await self._acquire()
+            answer = await self._first_byte(lease)
+            if answer is not None:
+                await self._pass_on(lease, answer)
+                return
+
+    async def _acquire(self) -> Lease:
+        order, watch = self._order, self._watch
+        now = asyncio.get_running_loop().time()
+        watch.queued = True
+        try:
+            with watch:
+                return await self._carriers.scheduler.acquire(
+                    order.model,
+                    tenant=order.caller.team,
+                    age=now - order.arrived,
+                    autoload=order.autoload,
+                )
+        finally:
+            watch.queued = False
+
+    async def _first_byte(self, lease: Lease) -> Answer | None:
+        """None when the child died and the request may be tried again."""
+        order, config = self._order, self._carriers.config
+        # A task of its own: when the client leaves, the reading goes on in the background.
+        opening = asyncio.create_task(
+            self._carriers.upstream.open(
+                lease.address, order.target, order.headers, order.body.to_send()
+            ),
+            name="first byte",
+        )
+        order.body.sent_by(opening)
+        try:
+            with self._watch as watch:
+                watch.limit_answer(config.answer_timeout_seconds)
+                watch.limit(config.first_byte_timeout_seconds, Cause.FIRST_BYTE)
+                return await asyncio.shield(opening)
+        except UpstreamFailed:
+            self._watch.no_limit()
+            await self._judge(lease)
+            return None
+        except BaseException:
+            self._carriers.abandoned.read_on(lease, opening)
+            raise
+
+    async def _pass_on(self, lease: Lease, answer: Answer) -> None:
+        try:
+            await self._relay.copy(answer)
+        except UpstreamFailed as error:
+            answer.close()
+            raise _broken_off(await lease.release(died=True), self._order.model) from error
+        except BaseException:
+            self._leave(lease, answer)
+            raise
+        answer.close()
+        usage = self._relay.tail.usage()
+        await lease.release(read=usage.read, cached=usage.cached, answered=usage.answered)
+        await self._relay.finish()
+
+    def _leave(self, lease: Lease, answer: Answer) -> None:
+        if answer.is_stream:
+            self._carriers.abandoned.close_stream(lease, answer)
+        else:
+            self._carriers.abandoned.read_on(lease, answer)
+
+    async def _judge(self, lease: Lease) -> None:
+        """The child died before a byte of its answer. Returns if there is another try."""
+        model = self._order.model
+        ended = await lease.release(died=True)
+        if lease.lost.is_set():
+            self._lost += 1
+            if self._lost > LOST_SCHEDULERS:
+                raise Refused(
+                    "scheduler_unavailable",
+                    "The scheduler went away again and again while this request was under way.",
+                    retry_after_seconds=5.0,
+                )
+            return  # its children went with it: no crash of theirs
+        self._failures += 1
+        if ended is not None and ended.by_itself:
+            self._crashes += 1
+        if self._failures < ATTEMPTS:
+            return
+        if self._crashes >= ATTEMPTS:
+            raise Refused(
+                "request_crashes_model",
+                f"Two instances of '{model}' died of this request{_words(ended)}. It is not tried"
+                " again: change the request, or the preset's options.",
+            )
+        raise _broken_off(ended, model)
+
+
+def _broken_off(ended: Ended | None, model: str) -> Refused:
+    """What the client is told when an answer could not be whole."""
+    if ended is None:
+        return Refused("model_died", f"The connection to the instance of '{model}' broke.")
+    if ended.by_itself:
+        return Refused("model_died", f"The instance of '{model}' died{_words(ended)}.")
+    return Refused(
+        "model_stopped",
+        f"The instance of '{model}' was stopped ({ended.reason}).",
+        retry_after_seconds=1.0,
+    )
+
+
+def _words(ended: Ended | None) -> str:
+    if ended is None:
+        return ""
+    if ended.signal is not None:
+        how = f" of signal {ended.signal}"
+    elif ended.exit_code is not None:
+        how = f" with exit code {ended.exit_code}"
+    else:
+        how = ""
+    return f"{how}; its last words: {ended.words}" if ended.words else how
+
+
+def interruption(interrupted: Interrupted, config: ProxyConfig) -> Refused | None:
+    """What to tell a client whose request was interrupted; None when nobody listens."""
+    match interrupted.cause:
+        case Cause.FIRST_BYTE:
+            seconds = config.first_byte_timeout_seconds
+            return Refused(
+                "first_byte_timeout", f"The model did not begin to answer within {seconds:g} s."
+            )
+        case Cause.BETWEEN_TOKENS:
+            seconds = config.between_tokens_timeout_seconds
+            return Refused("answer_timeout", f"The model said nothing more for {seconds:g} s.")
+        case Cause.ANSWER_LIMIT:
+            seconds = config.answer_timeout_seconds
+            return Refused("answer_timeout", f"The answer took longer than {seconds:g} s.")
+        case Cause.SHUTDOWN:
+            return Refused(
+                "shutting_down", "The gateway is shutting down.", retry_after_seconds=5.0
+            )
+    return None

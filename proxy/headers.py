@@ -1,0 +1,131 @@
+"""Which headers pass the gateway, in both directions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from scheduler.protocol import Refused
+
+RawHeaders = Iterable[tuple[bytes, bytes]]
+
+HOP_BY_HOP = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
+"""RFC 9110 7.6.1: they speak of one connection, so they end at it."""
+
+_NOT_TO_THE_CHILD = HOP_BY_HOP | {
+    b"host",  # rewritten
+    b"content-length",  # set from the body that was read
+    b"content-encoding",  # only identity gets here
+    b"expect",  # answered by our server
+    b"accept-encoding",  # the child's bytes pass untouched
+    b"authorization",  # the client's secrets are for the gateway
+    b"x-api-key",
+    b"cookie",
+    b"x-request-id",  # ours, which the client may have chosen
+    # llama-server replays or cuts a stream for whoever knows its id: tenants would reach each other
+    b"x-conversation-id",
+}
+
+_NOT_TO_THE_CLIENT = HOP_BY_HOP | {
+    b"server",
+    b"date",  # our server states its own
+    b"set-cookie",
+    b"x-accel-buffering",
+    b"x-request-id",
+}
+
+_FORBIDDEN = re.compile(rb"[\r\n\x00]")
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
+
+
+def refuse_odd_headers(headers: RawHeaders) -> None:
+    """Raises Refused for a header that could be read as more than one, and for an encoded body."""
+    for name, value in headers:
+        if _FORBIDDEN.search(name) or _FORBIDDEN.search(value):
+            raise Refused("invalid_request", "A header holds CR, LF or NUL.")
+        if name == b"content-encoding" and value.strip().lower() not in (b"", b"identity"):
+            raise Refused(
+                "invalid_request", "Compressed request bodies are not taken: send it as it is."
+            )
+
+
+def to_child(headers: RawHeaders, request_id: str, content_length: int) -> dict[str, str]:
+    """What the child is sent; names are lower-case, as ASGI gives them.
+
+    Of a header that came more than once the values are joined, as RFC 9110 5.3 allows.
+    """
+    headers = list(headers)
+    named = _named_by_connection(headers)
+    kept: dict[str, str] = {}
+    for name, value in headers:
+        if name in _NOT_TO_THE_CHILD or name in named:
+            continue
+        key, text = name.decode("latin-1"), _text(value)
+        kept[key] = f"{kept[key]}, {text}" if key in kept else text
+    kept["host"] = "localhost"
+    kept["content-length"] = str(content_length)
+    kept["x-request-id"] = request_id
+    return kept
+
+
+def to_client(headers: RawHeaders, request_id: bytes, *, stream: bool) -> list[tuple[bytes, bytes]]:
+    """What the client is sent. Content-Length stays: the bytes are passed on as they are."""
+    headers = [(name.lower(), value) for name, value in headers]
+    named = _named_by_connection(headers)
+    kept = [
+        (name, value)
+        for name, value in headers
+        if name not in _NOT_TO_THE_CLIENT
+        and name not in named
+        and not name.startswith(b"access-control-")
+    ]
+    if stream:
+        kept.append((b"x-accel-buffering", b"no"))
+    kept.append((b"x-request-id", request_id))
+    return kept
+
+
+def client_request_id(headers: RawHeaders) -> str | None:
+    """The client's own request id, if it is a sane one."""
+    for name, value in headers:
+        if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
+            return value.decode("ascii")
+    return None
+
+
+def content_length(headers: RawHeaders) -> int | None:
+    """None when it is not stated (a chunked body). Raises Refused when it is not a number."""
+    for name, value in headers:
+        if name == b"content-length":
+            if not value.isdigit() or len(value) > 18:
+                raise Refused("invalid_request", "Content-Length is not a number.")
+            return int(value)
+    return None
+
+
+def _named_by_connection(headers: list[tuple[bytes, bytes]]) -> frozenset[bytes]:
+    named: set[bytes] = set()
+    for name, value in headers:
+        if name == b"connection":
+            named.update(token.strip().lower() for token in value.split(b","))
+    return frozenset(named)
+
+
+def _text(value: bytes) -> str:
+    """aiohttp writes header text as UTF-8, so text of that encoding passes unchanged."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")

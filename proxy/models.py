@@ -1,0 +1,45 @@
+"""Who may use the gateway: teams and their keys."""
+
+from __future__ import annotations
+
+from django.db import models
+
+DEFAULT_TEAM = "default"
+"""Made by the first migration; requests without a key of their own count for it."""
+
+
+class Team(models.Model):
+    """Those who share a place in the queue."""
+
+    name = models.CharField(max_length=100, unique=True)
+    created_at = models.DateTimeField(auto_now_add=True, editable=False)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ApiKey(models.Model):
+    """A key of a team. Its secret is shown once, when it is made; only the digest is kept."""
+
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="keys")
+    name = models.CharField(max_length=100, help_text="Who or what uses it.")
+    public_id = models.CharField(max_length=8, unique=True, editable=False)
+    digest = models.CharField(max_length=64, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True, editable=False)
+    expires_at = models.DateTimeField(
+        null=True, blank=True, help_text="Refused from then on; empty: never."
+    )
+    revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
+    last_used_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="Exact to a minute."
+    )
+
+    class Meta:
+        verbose_name = "API key"
+        ordering = ["team__name", "name", "public_id"]
+
+    def __str__(self) -> str:
+        return f"{self.name} (ck_{self.public_id}_…)"

@@ -1,0 +1,108 @@
+"""One answer on its way from a child to a client, and how it ends when it cannot end well."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import msgspec
+
+from proxy.answers import Send, send_refusal
+from proxy.conf import ProxyConfig
+from proxy.dialects import Dialect
+from proxy.headers import to_client
+from proxy.sse import Tail, WholeFrames
+from proxy.upstream import Answer
+from proxy.watch import Cause, Watch
+from scheduler.protocol import Refused
+
+
+class AnswerCut(Exception):
+    """Raised to the server, so that it closes the connection without a clean end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """The client's side of a request."""
+
+    send: Send
+    request_id: str
+    dialect: Dialect
+
+
+class Relay:
+    """Begins with the first byte of the child's answer; until then nothing has been sent."""
+
+    def __init__(self, reader: Reader, config: ProxyConfig, watch: Watch) -> None:
+        self.tail = Tail()
+        self._reader = reader
+        self._config = config
+        self._watch = watch
+        self._started = False
+        self._frames: WholeFrames | None = None
+
+    async def copy(self, answer: Answer) -> None:
+        """Pass everything on as it comes, waiting for the reader after each part.
+
+        Raises UpstreamFailed or Interrupted; `finish` or `fail` must follow.
+        """
+        if answer.is_stream:
+            self._frames = WholeFrames()
+        with self._watch as watch:
+            await self._start(answer)
+            part = answer.first
+            while part:
+                self.tail.push(part)
+                if self._frames is not None:
+                    part = self._frames.push(part)
+                if part:
+                    await self._send(part)
+                watch.limit(self._config.between_tokens_timeout_seconds, Cause.BETWEEN_TOKENS)
+                part = await answer.more()
+
+    async def finish(self) -> None:
+        """The answer is whole."""
+        rest = self._frames.rest() if self._frames is not None else b""
+        with self._watch as watch:
+            watch.limit(self._config.slow_reader_timeout_seconds, Cause.SLOW_READER)
+            await self._reader.send({"type": "http.response.body", "body": rest})
+
+    async def fail(self, refused: Refused, model: str) -> None:
+        """The answer cannot be whole: say so in the way that is still open.
+
+        Raises AnswerCut when nothing can be said any more.
+        """
+        reader = self._reader
+        try:
+            async with asyncio.timeout(self._config.slow_reader_timeout_seconds):
+                if not self._started:
+                    request_id = reader.request_id.encode()
+                    await send_refusal(reader.send, refused, reader.dialect, model, request_id)
+                    return
+                if self._frames is not None:
+                    body = msgspec.json.encode(reader.dialect(refused, model).body)
+                    last = self._frames.error(body)
+                    await reader.send({"type": "http.response.body", "body": last})
+                    return
+        except TimeoutError:
+            pass  # it does not read the error, either
+        raise AnswerCut(f"request {reader.request_id}: {refused.message}")
+
+    def cut(self, why: str) -> None:
+        """For a client that does not take what is sent: raises AnswerCut if one has begun."""
+        if self._started:
+            raise AnswerCut(f"request {self._reader.request_id}: {why}")
+
+    async def _start(self, answer: Answer) -> None:
+        headers = to_client(
+            answer.headers, self._reader.request_id.encode(), stream=answer.is_stream
+        )
+        self._watch.limit(self._config.slow_reader_timeout_seconds, Cause.SLOW_READER)
+        self._started = True
+        await self._reader.send(
+            {"type": "http.response.start", "status": answer.status, "headers": headers}
+        )
+
+    async def _send(self, part: bytes) -> None:
+        self._watch.limit(self._config.slow_reader_timeout_seconds, Cause.SLOW_READER)
+        await self._reader.send({"type": "http.response.body", "body": part, "more_body": True})

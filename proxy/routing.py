@@ -1,0 +1,12 @@
+"""Which paths the gateway answers; all others are Django's."""
+
+from __future__ import annotations
+
+from proxy.addressing import ENDPOINTS
+
+_PREFIXES = ("/v1/", "/models/")
+
+
+def is_gateway_path(path: str) -> bool:
+    """Also true for unknown paths under the gateway's prefixes: their 404 is JSON."""
+    return path in ENDPOINTS or path == "/v1" or path.startswith(_PREFIXES)

@@ -1,0 +1,128 @@
+"""Server-sent events as bytes: whole frames, an error as a frame, the usage at an answer's end."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+_FRAME_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
+_HOLD_LIMIT = 64 << 10
+
+
+def error_frame(body: bytes) -> bytes:
+    """`body` is JSON on one line. No `[DONE]` follows it: a cut answer never looks whole."""
+    return b"data: " + body + b"\n\n"
+
+
+class WholeFrames:
+    """Lets bytes through up to the end of a frame, so that an error can follow at any moment.
+
+    No byte is changed, and none waits that could be used: clients read frames. A frame longer than
+    the limit is passed on in parts.
+    """
+
+    def __init__(self) -> None:
+        self._held = b""
+        self._inside_frame = False
+
+    def push(self, chunk: bytes) -> bytes:
+        """The bytes that may go now; may be empty."""
+        if not self._held and chunk.endswith(_FRAME_ENDS):
+            self._inside_frame = False
+            return chunk
+        waiting = self._held + chunk
+        end = max(waiting.rfind(mark) + len(mark) if mark in waiting else 0 for mark in _FRAME_ENDS)
+        if end == 0 and len(waiting) > _HOLD_LIMIT:
+            self._held = b""
+            self._inside_frame = True
+            return waiting
+        self._held = waiting[end:]
+        if end:
+            self._inside_frame = False
+        return waiting[:end]
+
+    def rest(self) -> bytes:
+        """What was held back: for an answer that ended well without the end of a frame."""
+        held, self._held = self._held, b""
+        return held
+
+    def error(self, body: bytes) -> bytes:
+        """An error event in place of what was held back."""
+        self._held = b""
+        return b"\n\n" + error_frame(body) if self._inside_frame else error_frame(body)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one answer. `read` counts the whole prompt, of which `cached` were not computed."""
+
+    read: int = 0
+    cached: int = 0
+    answered: int = 0
+
+
+_TAIL_BYTES = 16 << 10
+_HEAD_BYTES = 1 << 10
+_JSON = json.JSONDecoder()
+# Inside a JSON string each quote is escaped, so model output cannot look like one of these.
+_FIGURES = re.compile(rb'"(usage|timings)"\s*:\s*\{')
+
+
+class Tail:
+    """The first and last bytes of an answer, whatever its length, and the usage found in them.
+
+    llama-server states `timings` in the last event of a stream and at the end of an answer, and
+    `usage` at the end, too, but for embeddings before the vectors.
+    """
+
+    def __init__(self) -> None:
+        self._head = b""
+        self._chunks: deque[bytes] = deque()
+        self._size = 0
+
+    def push(self, chunk: bytes) -> None:
+        if len(self._head) < _HEAD_BYTES:
+            self._head += chunk[: _HEAD_BYTES - len(self._head)]
+        if len(chunk) > _TAIL_BYTES:
+            chunk = chunk[-_TAIL_BYTES:]
+        self._chunks.append(chunk)
+        self._size += len(chunk)
+        while self._size - len(self._chunks[0]) >= _TAIL_BYTES:
+            self._size -= len(self._chunks.popleft())
+
+    def usage(self) -> Usage:
+        """Zeros where the answer states none."""
+        found = _figures(self._head) | _figures(b"".join(self._chunks))
+        usage, timings = found.get("usage", {}), found.get("timings", {})
+        cached = _count(timings, "cache_n")
+        details = usage.get("prompt_tokens_details")
+        if isinstance(details, dict):
+            cached = _count(details, "cached_tokens") or cached
+        return Usage(
+            read=_count(usage, "prompt_tokens") or cached + _count(timings, "prompt_n"),
+            cached=cached,
+            answered=_count(usage, "completion_tokens") or _count(timings, "predicted_n"),
+        )
+
+
+def _figures(part: bytes) -> dict[str, dict[str, Any]]:
+    """The last whole `usage` and `timings` objects in `part`."""
+    found: dict[str, dict[str, Any]] = {}
+    for match in reversed(list(_FIGURES.finditer(part))):
+        name = match[1].decode()
+        if name in found:
+            continue
+        text = part[match.end() - 1 :].decode("utf-8", "replace")
+        try:
+            found[name], _ = _JSON.raw_decode(text)
+        except (ValueError, RecursionError):
+            continue  # cut by the end of `part`
+    return found
+
+
+def _count(figures: dict[str, Any], name: str) -> int:
+    value = figures.get(name)
+    return value if isinstance(value, int) and 0 <= value < 1 << 53 else 0

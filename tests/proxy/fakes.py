@@ -1,0 +1,233 @@
+"""Stand-ins for the two sides that the gateway joins: the scheduler, and a child on its socket."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from scheduler.protocol import Ended, Refused, SnapshotState
+
+CRASH = Ended(by_itself=True, reason="crashed", signal=9, words="GGML_ASSERT failed")
+STOPPED = Ended(by_itself=False, reason="evicted", exit_code=0)
+
+
+class FakeLease:
+    """Keeps account of how it ended."""
+
+    def __init__(self, scheduler: FakeScheduler, number: int, preset: str, address: str) -> None:
+        self.lease = number
+        self.preset = preset
+        self.instance = number
+        self.address = address
+        self.lost = asyncio.Event()
+        self.released = False
+        self.abandoned = False
+        self.tokens = (0, 0, 0)
+        self._scheduler = scheduler
+
+    async def release(
+        self, *, died: bool = False, read: int = 0, cached: int = 0, answered: int = 0
+    ) -> Ended | None:
+        if self.released:
+            return None
+        self.released = True
+        self.tokens = (read, cached, answered)
+        self._scheduler.changed.set()
+        if died:
+            if self._scheduler.loses_leases:
+                self.lost.set()
+                return None
+            return self._scheduler.endings.pop(0) if self._scheduler.endings else None
+        return None
+
+    def abandon(self) -> None:
+        self.abandoned = True
+        self._scheduler.changed.set()
+
+
+@dataclass
+class Asked:
+    preset: str
+    tenant: str
+    age: float
+    autoload: bool
+
+
+@dataclass
+class FakeScheduler:
+    """Grants at once, unless `open` is cleared. `endings` are told one after the other to those
+    who say that their child died."""
+
+    addresses: list[str]
+    endings: list[Ended | None] = field(default_factory=list)
+    refusal: Refused | None = None
+    loses_leases: bool = False
+    away: bool = False
+    live: SnapshotState | None = None
+    leases: list[FakeLease] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
+    waiting: int = 0
+
+    def __post_init__(self) -> None:
+        self.open = asyncio.Event()
+        self.open.set()
+        self.changed = asyncio.Event()
+        self.closed = False
+
+    async def start(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        self.closed = True
+
+    async def ping(self) -> None:
+        self._answer()
+
+    async def snapshot(self) -> SnapshotState:
+        self._answer()
+        return self.live or SnapshotState(1, 1, 4, False, [], [], [])
+
+    async def acquire(
+        self,
+        preset: str,
+        *,
+        tenant: str = "",
+        kind: str = "post",
+        age: float = 0.0,
+        autoload: bool = True,
+    ) -> FakeLease:
+        self.asked.append(Asked(preset, tenant, age, autoload))
+        self._answer()
+        if self.refusal is not None:
+            raise self.refusal
+        self.waiting += 1
+        try:
+            await self.open.wait()
+        finally:
+            self.waiting -= 1
+        number = len(self.leases)
+        address = self.addresses[min(number, len(self.addresses) - 1)]
+        self.leases.append(FakeLease(self, number, preset, address))
+        return self.leases[-1]
+
+    @property
+    def held(self) -> list[FakeLease]:
+        return [lease for lease in self.leases if not lease.released]
+
+    async def until_all_released(self) -> None:
+        async with asyncio.timeout(30):
+            while self.held:
+                self.changed.clear()
+                await self.changed.wait()
+
+    def _answer(self) -> None:
+        if self.away:
+            raise Refused("scheduler_unavailable", "away", retry_after_seconds=5.0)
+
+
+@dataclass
+class Received:
+    """A request as the child read it."""
+
+    line: str
+    headers: list[tuple[str, str]]
+    body: bytes
+
+    def header(self, name: str) -> str | None:
+        return dict(self.headers).get(name)
+
+
+class Connection:
+    """The child's end of one connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def begin(self, kind: str, *headers: str, status: str = "200 OK") -> None:
+        """A chunked answer, as llama-server's streams are."""
+        head = [f"HTTP/1.1 {status}", f"Content-Type: {kind}", "Transfer-Encoding: chunked"]
+        self._writer.write("\r\n".join([*head, *headers, "", ""]).encode())
+        await self._writer.drain()
+
+    async def say(self, part: bytes) -> None:
+        self._writer.write(b"%x\r\n%s\r\n" % (len(part), part))
+        await self._writer.drain()
+
+    async def finish(self) -> None:
+        self._writer.write(b"0\r\n\r\n")
+        await self._writer.drain()
+
+    async def answer(
+        self, body: bytes, *headers: str, status: str = "200 OK", kind: str = "application/json"
+    ) -> None:
+        head = [f"HTTP/1.1 {status}", f"Content-Type: {kind}", f"Content-Length: {len(body)}"]
+        self._writer.write("\r\n".join([*head, *headers, "", ""]).encode() + body)
+        await self._writer.drain()
+
+    async def begin_whole(self, length: int) -> None:
+        """An answer whose length is stated, of which nothing has come yet."""
+        head = ["HTTP/1.1 200 OK", "Content-Type: application/json", f"Content-Length: {length}"]
+        await self.raw("\r\n".join([*head, "", ""]).encode())
+
+    async def raw(self, part: bytes) -> None:
+        self._writer.write(part)
+        await self._writer.drain()
+
+    async def until_closed(self) -> None:
+        """The gateway has cut this connection."""
+        await self._reader.read()
+
+
+Script = Callable[[Received, Connection], Awaitable[None]]
+
+
+class FakeChild:
+    """Reads each request whole, then does as the script says; the connection ends with it."""
+
+    def __init__(self, script: Script) -> None:
+        self.received: list[Received] = []
+        self.ended = 0
+        self.arrived = asyncio.Event()
+        self._script = script
+        self._connections: set[asyncio.Task[None]] = set()
+
+    def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._serve(reader, writer))
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+
+    async def stop(self) -> None:
+        for task in list(self._connections):
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+            pairs = [line.partition(": ") for line in head[1:] if line]
+            headers = [(name.lower(), value) for name, _, value in pairs]
+            body = await reader.readexactly(int(dict(headers)["content-length"]))
+            self.received.append(Received(head[0], headers, body))
+            self.arrived.set()
+            await self._script(self.received[-1], Connection(reader, writer))
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            self.ended += 1
+            writer.close()
+
+
+@asynccontextmanager
+async def fake_child(path: Path, script: Script) -> AsyncIterator[FakeChild]:
+    child = FakeChild(script)
+    server = await asyncio.start_unix_server(child.accept, str(path), limit=1 << 20)
+    try:
+        yield child
+    finally:
+        server.close()
+        await child.stop()
+        await server.wait_closed()
