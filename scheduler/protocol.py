@@ -18,7 +18,7 @@ class _Operation(msgspec.Struct, tag_field="op", forbid_unknown_fields=True, fro
     id: int
 
 
-class Acquire(_Operation, tag="acquire"):
+class Acquire(_Operation, tag="acquire", frozen=True):
     """Ask for a lease. `preset` is a name or an alias. `age` is the seconds since the request first
     arrived at the gateway (a retry, or one asked again, keeps its place)."""
 
@@ -29,13 +29,13 @@ class Acquire(_Operation, tag="acquire"):
     autoload: bool = True
 
 
-class Cancel(_Operation, tag="cancel"):
+class Cancel(_Operation, tag="cancel", frozen=True):
     """The waiter `target` (an acquire's or load's id on this connection) leaves."""
 
     target: int
 
 
-class Release(_Operation, tag="release"):
+class Release(_Operation, tag="release", frozen=True):
     """The lease is over and its slot idle.
 
     `died`: the child's connection broke; the reply then waits a moment (2 s at most) for its exit
@@ -49,40 +49,40 @@ class Release(_Operation, tag="release"):
     answered: int = 0
 
 
-class Abandon(_Operation, tag="abandon"):
+class Abandon(_Operation, tag="abandon", frozen=True):
     """The client left while the child works on. Still counted, until Release or until the
     scheduler sees the slot idle."""
 
     lease: int
 
 
-class Load(_Operation, tag="load"):
+class Load(_Operation, tag="load", frozen=True):
     """A person's load. Replies when queued, or with `wait` when loaded (or failed)."""
 
     preset: str
     wait: bool = False
 
 
-class Unload(_Operation, tag="unload"):
+class Unload(_Operation, tag="unload", frozen=True):
     preset: str
     force: bool = False
 
 
-class Reload(_Operation, tag="reload"):
+class Reload(_Operation, tag="reload", frozen=True):
     """The registry has changed; `revision` is its new number."""
 
     revision: int = 0
 
 
-class Snapshot(_Operation, tag="snapshot"):
+class Snapshot(_Operation, tag="snapshot", frozen=True):
     pass
 
 
-class Ping(_Operation, tag="ping"):
+class Ping(_Operation, tag="ping", frozen=True):
     pass
 
 
-class Shutdown(_Operation, tag="shutdown"):
+class Shutdown(_Operation, tag="shutdown", frozen=True):
     """Refuse waiters, start nothing more; leases run on. Sent by `serve` before it stops."""
 
 
@@ -130,7 +130,7 @@ class Ended(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class InstanceState(msgspec.Struct, frozen=True):
-    """One running child in a snapshot. Times are seconds ago; `progress` is 0 to 1 while loading."""
+    """A running child in a snapshot. Times are seconds ago; `progress` is 0 to 1 while loading."""
 
     instance: int
     preset: str
@@ -197,6 +197,8 @@ ERRORS: dict[str, ErrorKind] = {
     "model_missing": ErrorKind(400, False, _CLIENT),
     "invalid_request": ErrorKind(400, False, _CLIENT),
     "invalid_api_key": ErrorKind(401, False, "authentication_error"),
+    "auth_unavailable": ErrorKind(503, True, _UNAVAILABLE),
+    "host_not_allowed": ErrorKind(403, False, "permission_error"),
     "not_found": ErrorKind(404, False, "not_found_error"),
     "method_not_allowed": ErrorKind(405, False, _CLIENT),
     "request_timeout": ErrorKind(408, True, _CLIENT),
