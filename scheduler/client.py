@@ -1,0 +1,337 @@
+"""Asking the scheduler, from any other process: leases for the gateway, calls for everyone.
+
+A lease belongs to the connection that took it, so a caller that is killed gives its slots back
+without anyone having to notice. When the scheduler goes away, those who wait are asked for again as
+soon as it is back; those who hold a lease see it as `lost`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket as sockets
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from .protocol import (
+    LINE_LIMIT,
+    Abandon,
+    Acquire,
+    Cancel,
+    Ended,
+    Granted,
+    Load,
+    Operation,
+    Ping,
+    Refused,
+    Release,
+    Reload,
+    Reply,
+    Shutdown,
+    Snapshot,
+    SnapshotState,
+    Unload,
+)
+
+logger = logging.getLogger(__name__)
+
+CALL_SECONDS = 10.0
+"""How long a call other than acquire may take, a missing scheduler included."""
+FIRST_PAUSE_SECONDS = 0.02
+LONGEST_PAUSE_SECONDS = 0.5
+
+_encode = msgspec.json.Encoder().encode
+_decode_reply = msgspec.json.Decoder(Reply).decode
+
+
+class ConnectionLost(Exception):
+    """The control connection broke before the reply."""
+
+
+class Lease:
+    """One request's hold on an instance. It ends by `release`; `abandon` says that its client has
+    left while the child still works, and is followed by a `release` when the child has done."""
+
+    def __init__(self, connection: _Connection, granted: Granted) -> None:
+        self.lease = granted.lease
+        self.preset = granted.preset
+        self.instance = granted.instance
+        self.address = granted.address
+        self.lost = asyncio.Event()
+        """Set when the control connection that held it broke."""
+        self._connection = connection
+        self._over = False
+
+    async def release(
+        self, *, died: bool = False, read: int = 0, cached: int = 0, answered: int = 0
+    ) -> Ended | None:
+        """Once; later calls do nothing. With `died` it tells how the instance ended, None when it
+        still lives; else it returns at once. A connection that is gone is not an error."""
+        if self._over:
+            return None
+        self._over = True
+        self._connection.leases.discard(self)
+        ask = Release(self._connection.next_id(), self.lease, died, read, cached, answered)
+        if not died:
+            self._connection.tell(ask)
+            return None
+        try:
+            ok = await self._connection.ask(ask)
+        except ConnectionLost:
+            self.lost.set()  # it was no longer among the connection's leases
+            return None
+        except Refused as failure:
+            logger.debug("how instance %d ended is not known: %s", self.instance, failure)
+            return None
+        return msgspec.convert(ok["ended"], Ended) if "ended" in ok else None
+
+    def abandon(self) -> None:
+        if not self._over:
+            self._connection.tell(Abandon(self._connection.next_id(), self.lease))
+
+
+class SchedulerClient:
+    """One per process and event loop. It connects, and connects again, by itself."""
+
+    def __init__(self, socket: Path, reconnect_wait_seconds: float = 30.0) -> None:
+        self._socket = socket
+        self._reconnect_wait_seconds = reconnect_wait_seconds
+        self._connection: _Connection | None = None
+        self._connected = asyncio.Event()
+        self._keeper: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """The scheduler need not be there yet."""
+        if self._keeper is None:
+            self._keeper = asyncio.create_task(self._keep_connected(), name="scheduler-client")
+
+    async def close(self) -> None:
+        """Leases still held are lost, waiters refused."""
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            keeper.cancel()
+            await asyncio.gather(keeper, return_exceptions=True)
+
+    async def acquire(
+        self,
+        preset: str,
+        *,
+        tenant: str = "",
+        kind: Literal["post", "websocket"] = "post",
+        age: float = 0.0,
+        autoload: bool = True,
+    ) -> Lease:
+        """Waits until the model is loaded and has a slot free. Raises Refused.
+
+        Cancelling the call leaves the queue. A scheduler that goes away meanwhile is asked again,
+        with the place of the first arrival, if it is back within the reconnect wait.
+        """
+        clock = asyncio.get_running_loop().time
+        arrived = clock() - age
+        while True:
+            connection = await self._within(self._reconnect_wait_seconds)
+            ask = Acquire(
+                connection.next_id(), preset, tenant, kind, max(0.0, clock() - arrived), autoload
+            )
+            try:
+                ok = await connection.ask(ask)
+            except ConnectionLost:
+                continue
+            except asyncio.CancelledError:
+                # It may have been granted in this very moment: then the lease ends by this.
+                connection.tell(Cancel(connection.next_id(), ask.id))
+                raise
+            lease = Lease(connection, msgspec.convert(ok, Granted))
+            connection.hold(lease)
+            return lease
+
+    async def snapshot(self) -> SnapshotState:
+        return msgspec.convert(await self._call(Snapshot), SnapshotState)
+
+    async def load(self, preset: str, *, wait: bool = False) -> dict[str, Any]:
+        """Queued, or with `wait` loaded, however long that takes. Raises Refused."""
+        if not wait:
+            return await self._call(lambda id: Load(id, preset))
+        connection = await self._within(CALL_SECONDS)
+        ask = Load(connection.next_id(), preset, wait=True)
+        try:
+            return await connection.ask(ask)
+        except ConnectionLost:
+            raise _unavailable() from None
+        except asyncio.CancelledError:
+            connection.tell(Cancel(connection.next_id(), ask.id))
+            raise
+
+    async def unload(self, preset: str, *, force: bool = False) -> dict[str, Any]:
+        return await self._call(lambda id: Unload(id, preset, force))
+
+    async def reload(self, revision: int = 0) -> dict[str, Any]:
+        return await self._call(lambda id: Reload(id, revision))
+
+    async def ping(self) -> None:
+        await self._call(Ping)
+
+    async def shutdown(self) -> None:
+        await self._call(Shutdown)
+
+    async def _call(self, operation: Callable[[int], Operation]) -> dict[str, Any]:
+        """Once: it is not asked again when the scheduler goes away meanwhile."""
+        try:
+            async with asyncio.timeout(CALL_SECONDS):
+                connection = await self._within(CALL_SECONDS)
+                return await connection.ask(operation(connection.next_id()))
+        except (TimeoutError, ConnectionLost):
+            raise _unavailable() from None
+
+    async def _within(self, seconds: float) -> _Connection:
+        """The connection, as soon as there is one. Raises Refused."""
+        if self._connection is not None:
+            return self._connection
+        if self._keeper is None:
+            raise _unavailable()
+        try:
+            async with asyncio.timeout(seconds):
+                while self._connection is None:
+                    await self._connected.wait()
+        except TimeoutError:
+            raise _unavailable() from None
+        return self._connection
+
+    async def _keep_connected(self) -> None:
+        pause = FIRST_PAUSE_SECONDS
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                transport, connection = await loop.create_unix_connection(
+                    lambda: _Connection(self._lost), str(self._socket)
+                )
+            except OSError as failure:
+                logger.debug("no scheduler at %s: %s", self._socket, failure)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+                continue
+            pause = FIRST_PAUSE_SECONDS
+            if not connection.broken.is_set():
+                self._connection = connection
+                self._connected.set()
+            try:
+                await connection.broken.wait()
+            finally:
+                transport.close()
+            logger.warning("the connection to the scheduler has broken")
+
+    def _lost(self) -> None:
+        self._connection = None
+        self._connected.clear()
+
+
+class _Connection(asyncio.Protocol):
+    """Replies find their asker by the id. What nobody waits for is dropped."""
+
+    def __init__(self, lost: Callable[[], None]) -> None:
+        self._lost = lost
+        self.broken = asyncio.Event()
+        self.leases: set[Lease] = set()
+        self._askers: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._ids = count(1)
+        self._received = bytearray()
+        self._transport: asyncio.Transport | None = None
+
+    def next_id(self) -> int:
+        return next(self._ids)
+
+    def hold(self, lease: Lease) -> None:
+        if self.broken.is_set():
+            lease.lost.set()
+        else:
+            self.leases.add(lease)
+
+    def tell(self, operation: Operation) -> None:
+        """Without waiting for the reply; into the void when the connection is gone."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(_encode(operation) + b"\n")
+
+    async def ask(self, operation: Operation) -> dict[str, Any]:
+        """What the reply's `ok` holds. Raises Refused, or ConnectionLost."""
+        if self._transport is None or self._transport.is_closing():
+            raise ConnectionLost
+        reply: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._askers[operation.id] = reply
+        try:
+            self.tell(operation)
+            return await reply
+        finally:
+            self._askers.pop(operation.id, None)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        *lines, rest = self._received.split(b"\n")
+        self._received = rest
+        for line in lines:
+            self._answer(_decode_reply(line))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self.broken.set()
+        self._lost()
+        for lease in self.leases:
+            lease.lost.set()
+        self.leases.clear()
+        for asker in self._askers.values():
+            if not asker.done():
+                asker.set_exception(ConnectionLost())
+
+    def _answer(self, reply: Reply) -> None:
+        asker = self._askers.get(reply.id)
+        if asker is None or asker.done():
+            return
+        if reply.error is not None:
+            asker.set_exception(_refused(reply))
+        else:
+            asker.set_result(reply.ok or {})
+
+
+def call(socket: Path, operation: Operation, timeout: float = 5.0) -> dict[str, Any]:
+    """One operation, synchronously, on a connection of its own; what the reply's `ok` holds.
+
+    Raises Refused, with the code scheduler_unavailable when nobody answers in time.
+    """
+    try:
+        with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as connection:
+            connection.settimeout(timeout)
+            connection.connect(str(socket))
+            connection.sendall(_encode(operation) + b"\n")
+            with connection.makefile("rb") as replies:
+                line = replies.readline(64 * LINE_LIMIT)
+    except OSError as failure:
+        raise _unavailable() from failure
+    if not line.endswith(b"\n"):
+        raise _unavailable()
+    reply = _decode_reply(line)
+    if reply.error is not None:
+        raise _refused(reply)
+    return reply.ok or {}
+
+
+def _refused(reply: Reply) -> Refused:
+    assert reply.error is not None
+    return Refused(
+        reply.error.code, reply.error.message, retry_after_seconds=reply.error.retry_after
+    )
+
+
+def _unavailable() -> Refused:
+    return Refused(
+        "scheduler_unavailable",
+        "the scheduler does not answer: it is starting again, or `manage.py runscheduler` "
+        "(or `serve`) is not running",
+        retry_after_seconds=5.0,
+    )

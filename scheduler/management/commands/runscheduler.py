@@ -1,0 +1,52 @@
+"""`manage.py runscheduler`: the process that owns the children."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from scheduler.conf import SchedulerConfig, scheduler_config
+from scheduler.run_folder import UnsafeRunFolder, make_run_folder
+from scheduler.runtime.lock import AlreadyRunning, only_scheduler
+from scheduler.runtime.recorder import Recorder
+from scheduler.runtime.service import SchedulerService
+
+
+class Command(BaseCommand):
+    help = "Run the scheduler: it starts and stops the models and answers on the control socket."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        logging.basicConfig(
+            level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+        )
+        config = scheduler_config()
+        try:
+            make_run_folder(config.var)
+            with only_scheduler(config.run_folder):
+                _run(config)
+        except (AlreadyRunning, UnsafeRunFolder) as refusal:
+            raise CommandError(str(refusal)) from None
+
+
+def _run(config: SchedulerConfig) -> None:
+    recorder = Recorder()
+    recorder.start()
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(SchedulerService(config, record=recorder).run())
+    finally:
+        recorder.stop()
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop's where it is installed; None is asyncio's own."""
+    if importlib.util.find_spec("uvloop") is None:
+        return None
+    import uvloop
+
+    return uvloop.new_event_loop

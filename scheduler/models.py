@@ -1,0 +1,59 @@
+"""The record: what ran and why. Append-only; what is true now is asked on the control socket."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db import models
+from django.utils import timezone
+
+
+class InstanceRecord(models.Model):
+    """One child, from its start to its end. `argv` is filled once it is known to have been run."""
+
+    preset = models.CharField(max_length=200)
+    revision = models.BigIntegerField("registry revision", default=0)
+    pid = models.PositiveIntegerField(null=True)
+    argv = models.JSONField("command line", default=list)
+    started_at = models.DateTimeField(db_index=True)
+    loaded_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True, db_index=True)
+    reason = models.CharField("why it ended", max_length=30, blank=True)
+    exit_code = models.IntegerField(null=True)
+    signal = models.IntegerField(null=True)
+    words = models.TextField("last words", blank=True)
+
+    class Meta:
+        verbose_name = "instance"
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"{self.preset} ({self.pk})"
+
+
+class DecisionRecord(models.Model):
+    """Why something was loaded, drained, evicted or refused."""
+
+    at = models.DateTimeField(db_index=True)
+    kind = models.CharField(max_length=20)
+    preset = models.CharField(max_length=200)
+    instance = models.ForeignKey(
+        InstanceRecord, on_delete=models.SET_NULL, null=True, related_name="decisions"
+    )
+    reason = models.CharField(max_length=30)
+    figures = models.JSONField(default=dict)
+
+    class Meta:
+        verbose_name = "decision"
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.preset}: {self.reason}"
+
+
+def prune_record(days: int) -> int:
+    """Removes what is older, but no instance that still runs; returns how many rows went."""
+    oldest = timezone.now() - timedelta(days=days)
+    decisions, _ = DecisionRecord.objects.filter(at__lt=oldest).delete()
+    instances, _ = InstanceRecord.objects.filter(ended_at__lt=oldest).delete()
+    return decisions + instances

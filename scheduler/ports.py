@@ -1,0 +1,64 @@
+"""The scheduler as the registry's pages know it (models_registry.ports), by the control socket."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from models_registry.ports import PresetStatus, SchedulerRefused, SchedulerUnavailable
+
+from .client import call
+from .protocol import Load, Operation, Refused, Reload, Snapshot, SnapshotState, Unload
+
+_MOST_ALIVE_FIRST = ("loaded", "loading", "sleeping", "draining", "stopping")
+
+
+class ControlSocketScheduler:
+    """Implements models_registry.ports.Scheduler."""
+
+    def __init__(self, socket: Path, timeout_seconds: float = 5.0) -> None:
+        self._socket = socket
+        self._timeout_seconds = timeout_seconds
+
+    def load(self, preset: str) -> None:
+        self._call(Load(id=1, preset=preset))
+
+    def unload(self, preset: str, *, force: bool = False) -> None:
+        self._call(Unload(id=1, preset=preset, force=force))
+
+    def reload(self, revision: int) -> None:
+        self._call(Reload(id=1, revision=revision))
+
+    def statuses(self) -> dict[str, PresetStatus]:
+        return statuses_of(msgspec.convert(self._call(Snapshot(id=1)), SnapshotState))
+
+    def _call(self, operation: Operation) -> dict[str, object]:
+        try:
+            return call(self._socket, operation, self._timeout_seconds)
+        except Refused as refusal:
+            if refusal.code == "scheduler_unavailable":
+                raise SchedulerUnavailable(refusal.message) from refusal
+            raise SchedulerRefused(refusal.message) from refusal
+
+
+def statuses_of(snapshot: SnapshotState) -> dict[str, PresetStatus]:
+    """One status per preset: of several instances the state of the one most alive."""
+    names = {
+        *(instance.preset for instance in snapshot.instances),
+        *(entry.preset for entry in snapshot.queue),
+        *(failure.preset for failure in snapshot.failures),
+    }
+    return {name: _status(name, snapshot) for name in sorted(names)}
+
+
+def _status(name: str, snapshot: SnapshotState) -> PresetStatus:
+    instances = [instance for instance in snapshot.instances if instance.preset == name]
+    states = sorted((i.state for i in instances), key=_MOST_ALIVE_FIRST.index)
+    failures = [f"{f.reason}: {f.words}" for f in snapshot.failures if f.preset == name]
+    return PresetStatus(
+        state=states[0] if states else "unloaded",
+        leases=sum(instance.leases for instance in instances),
+        waiters=sum(entry.waiters for entry in snapshot.queue if entry.preset == name),
+        failure=failures[0] if failures else "",
+    )

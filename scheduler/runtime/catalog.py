@@ -1,0 +1,105 @@
+"""The only door to the registry's rows: what can be started, read again when it changes.
+
+It looks every two seconds, and at once when it is told of a change. The queries run in a thread
+with a connection of its own, never on the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from django.db import DatabaseError, close_old_connections, connections
+
+from models_registry.launch import LaunchSpec, launch_specs, registry_revision
+
+from .offer import Offer
+
+logger = logging.getLogger(__name__)
+
+LOOK_EVERY_SECONDS = 2.0
+READ_ANYHOW_EVERY = 15
+"""Looks after which the rows are read although their revision is the same: a model file may have
+been replaced behind the registry's back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    revision: int
+    specs: tuple[LaunchSpec, ...]
+
+
+class Registry:
+    """Blocking reads, for a thread that is the catalog's own."""
+
+    def revision(self) -> int:
+        close_old_connections()
+        return registry_revision()
+
+    def read(self) -> Reading:
+        """The revision first: rows that change meanwhile are read again at the next look."""
+        close_old_connections()
+        revision = registry_revision()
+        return Reading(revision, tuple(launch_specs()))
+
+    def close(self) -> None:
+        connections.close_all()
+
+
+class Catalog:
+    def __init__(
+        self,
+        changed: Callable[[Offer], None],
+        *,
+        stop_timeout_seconds: float,
+        registry: Registry | None = None,
+        look_every_seconds: float = LOOK_EVERY_SECONDS,
+    ) -> None:
+        self._changed = changed
+        self._stop_timeout_seconds = stop_timeout_seconds
+        self._registry = registry or Registry()
+        self._look_every_seconds = look_every_seconds
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="catalog")
+        self._reading = asyncio.Lock()
+        self._last: Reading | None = None
+        self._looks = 0
+
+    async def read(self) -> int:
+        """The rows as they now are, told to the owner if they differ; returns their revision."""
+        async with self._reading:
+            loop = asyncio.get_running_loop()
+            reading = await loop.run_in_executor(self._thread, self._registry.read)
+            if reading != self._last:
+                self._last = reading
+                self._changed(self._offer(reading.revision, reading.specs))
+            return reading.revision
+
+    async def watch(self) -> None:
+        """Until cancelled. A database that fails is asked again at the next look."""
+        while True:
+            await asyncio.sleep(self._look_every_seconds)
+            try:
+                if await self._is_due():
+                    await self.read()
+            except DatabaseError as failure:
+                logger.warning("the registry could not be read, old presets stay: %s", failure)
+
+    async def close(self) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._registry.close)
+        self._thread.shutdown()
+
+    async def _is_due(self) -> bool:
+        self._looks += 1
+        if self._last is None or self._looks % READ_ANYHOW_EVERY == 0:
+            return True
+        if any(spec.problem for spec in self._last.specs):
+            return True  # it may have been cured outside the registry: a file put back
+        loop = asyncio.get_running_loop()
+        revision = await loop.run_in_executor(self._thread, self._registry.revision)
+        return revision != self._last.revision
+
+    def _offer(self, revision: int, specs: Sequence[LaunchSpec]) -> Offer:
+        return Offer.of(revision, specs, self._stop_timeout_seconds)

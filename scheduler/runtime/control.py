@@ -1,0 +1,306 @@
+"""The control socket: newline-delimited JSON, many requests on one connection.
+
+A line that cannot be read, or asks for what does not exist, gets an error reply and closes nothing.
+A connection that breaks takes its waiters with it; its leases are abandoned and watched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, assert_never
+
+import msgspec
+
+from scheduler.core.values import RequestId
+from scheduler.protocol import (
+    LINE_LIMIT,
+    Abandon,
+    Acquire,
+    Cancel,
+    Ended,
+    ErrorBody,
+    Granted,
+    Load,
+    Operation,
+    Ping,
+    Refused,
+    Release,
+    Reload,
+    Reply,
+    Shutdown,
+    Snapshot,
+    SnapshotState,
+    Unload,
+)
+
+from .instance_run import InstanceRun
+from .line_splitter import LineSplitter
+from .operations import Operations
+
+logger = logging.getLogger(__name__)
+
+UNREAD_LIMIT = 16 << 20
+"""Bytes of replies that a peer may leave unread before its connection is cut."""
+PAUSE_AT = 1 << 20
+"""Bytes of unread replies at which no more of its requests are read."""
+
+UNREADABLE_ID = -1
+
+_decode = msgspec.json.Decoder(Operation).decode
+_encode = msgspec.json.Encoder().encode
+
+Reloaded = Callable[[], Awaitable[int]]
+"""Reads the registry and returns its revision once the owner has it."""
+
+
+class ControlServer:
+    def __init__(self, operations: Operations, reload: Reloaded) -> None:
+        self._operations = operations
+        self._reload = reload
+        self._connections: set[_Connection] = set()
+
+    async def serve(self, socket: Path) -> None:
+        """Until cancelled. The socket's file is made, 0600, and removed."""
+        loop = asyncio.get_running_loop()
+        with _socket_file(socket):
+            server = await loop.create_unix_server(self._connected, str(socket))
+            os.chmod(socket, 0o600)  # noqa: PTH101 - one call on a local file
+            try:
+                await loop.create_future()
+            finally:
+                server.close()
+                for connection in list(self._connections):
+                    connection.end()
+
+    def _connected(self) -> _Connection:
+        return _Connection(self._operations, self._reload, self._connections)
+
+
+class _Connection(asyncio.Protocol):
+    """One peer. `_requests` maps its ids of waiters to ours, `_leases` ours back to its."""
+
+    def __init__(
+        self, operations: Operations, reload: Reloaded, connections: set[_Connection]
+    ) -> None:
+        self._operations = operations
+        self._reload = reload
+        self._connections = connections
+        self._splitter = LineSplitter(LINE_LIMIT)
+        self._requests: dict[int, RequestId] = {}
+        self._leases: dict[RequestId, int] = {}
+        self._reloads: set[asyncio.Task[None]] = set()
+        self._transport: asyncio.Transport | None = None
+
+    # What the event loop calls -----------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.set_write_buffer_limits(high=PAUSE_AT)
+        self._transport = transport
+        self._connections.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        before = self._splitter.dropped
+        for line in self._splitter.feed(data):
+            self._read(line)
+        for _ in range(self._splitter.dropped - before):
+            self._refuse(
+                UNREADABLE_ID,
+                Refused("invalid_request", f"a line must be shorter than {LINE_LIMIT} bytes"),
+            )
+
+    def pause_writing(self) -> None:
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self._transport is not None:
+            self._transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._connections.discard(self)
+        for task in self._reloads:
+            task.cancel()
+        for request in self._requests.values():
+            self._operations.desert(request)
+        if self._requests:
+            logger.info("a connection with %d requests has broken", len(self._requests))
+
+    def end(self) -> None:
+        """Send what is still to be sent, then close."""
+        if self._transport is not None:
+            self._transport.close()
+
+    # Lines ---------------------------------------------------------------------------------------
+
+    def _read(self, line: bytes) -> None:
+        if not line.strip():
+            return
+        try:
+            operation = _decode(line)
+        except (msgspec.DecodeError, RecursionError) as problem:
+            self._refuse(_id_of(line), _unreadable(line, problem))
+            return
+        try:
+            self._do(operation)
+        except Refused as refusal:
+            self._refuse(operation.id, refusal)
+
+    def _do(self, operation: Operation) -> None:  # noqa: C901 - one row per operation
+        done = partial(self._ok, operation.id)
+        match operation:
+            case Acquire(id=id):
+                self._unused(id)
+                answer = partial(self._granted, id)
+                self._requests[id] = self._operations.acquire(operation, answer)
+            case Cancel(target=target):
+                if (request := self._requests.pop(target, None)) is not None:
+                    self._leases.pop(request, None)
+                    self._operations.cancel(request)
+                done()
+            case Release(lease=lease, died=died):
+                request = self._ended_lease(lease)
+                self._operations.release(request, partial(self._released, operation.id), died=died)
+            case Abandon(lease=lease):
+                self._known_lease(lease)
+                self._operations.abandon(RequestId(lease))
+                done()
+            case Load(id=id, preset=preset, wait=wait):
+                self._load(id, preset, wait=wait)
+            case Unload(id=id, preset=preset, force=force):
+                self._operations.unload(preset, partial(self._unloaded, id), force=force)
+            case Reload(id=id):
+                task = asyncio.get_running_loop().create_task(self._reload_now(id))
+                self._reloads.add(task)
+                task.add_done_callback(self._reloads.discard)
+            case Snapshot(id=id):
+                self._operations.snapshot(partial(self._snapshot, id))
+            case Ping():
+                self._operations.ping(done)
+            case Shutdown():
+                self._operations.shut_down(done)
+            case _:
+                assert_never(operation)
+
+    def _load(self, id: int, preset: str, *, wait: bool) -> None:
+        if wait:
+            self._unused(id)
+            self._requests[id] = self._operations.load(preset, partial(self._loaded, id))
+            return
+        # Not tied to this connection: whoever asked may leave as soon as it is queued.
+        self._operations.load(
+            preset, partial(self._loaded, id), queued=partial(self._ok, id, {"queued": True})
+        )
+
+    def _unused(self, id: int) -> None:
+        if id in self._requests:
+            raise Refused("invalid_request", f"the id {id} is in use on this connection")
+
+    def _known_lease(self, lease: int) -> int:
+        id = self._leases.get(RequestId(lease))
+        if id is None:
+            raise Refused("unknown_lease", f"this connection holds no lease {lease}")
+        return id
+
+    def _ended_lease(self, lease: int) -> RequestId:
+        id = self._known_lease(lease)
+        del self._leases[RequestId(lease)]
+        return self._requests.pop(id)
+
+    # Replies, in the owner's turn ----------------------------------------------------------------
+
+    def _granted(self, id: int, answer: InstanceRun | Refused) -> None:
+        if isinstance(answer, Refused):
+            self._requests.pop(id, None)
+            self._refuse(id, answer)
+            return
+        request = self._requests.get(id)
+        if request is None:
+            return  # cancelled in this very moment: the lease ends by that
+        self._leases[request] = id
+        granted = Granted(request, answer.spec.preset, answer.instance, str(answer.address))
+        self._ok(id, msgspec.to_builtins(granted))
+
+    def _released(self, id: int, ended: Ended | None) -> None:
+        self._ok(id, {} if ended is None else {"ended": msgspec.to_builtins(ended)})
+
+    def _loaded(self, id: int, answer: InstanceRun | Refused) -> None:
+        self._requests.pop(id, None)
+        if isinstance(answer, Refused):
+            self._refuse(id, answer)
+        else:
+            self._ok(id, {"preset": answer.spec.preset, "instance": answer.instance})
+
+    def _unloaded(self, id: int, answer: int | Refused) -> None:
+        if isinstance(answer, Refused):
+            self._refuse(id, answer)
+        else:
+            self._ok(id, {"instances": answer})
+
+    def _snapshot(self, id: int, state: SnapshotState) -> None:
+        self._ok(id, msgspec.to_builtins(state))
+
+    async def _reload_now(self, id: int) -> None:
+        try:
+            revision = await self._reload()
+        except Exception:
+            logger.exception("the registry could not be read")
+            self._refuse(id, Refused("internal_error", "the registry could not be read"))
+            return
+        self._ok(id, {"revision": revision})
+
+    def _ok(self, id: int, ok: dict[str, Any] | None = None) -> None:
+        self._send(Reply(id, ok=ok or {}))
+
+    def _refuse(self, id: int, refusal: Refused) -> None:
+        body = ErrorBody(refusal.code, refusal.message, refusal.retry_after_seconds)
+        self._send(Reply(id, error=body))
+
+    def _send(self, reply: Reply) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._transport.write(_encode(reply) + b"\n")
+        if self._transport.get_write_buffer_size() > UNREAD_LIMIT:
+            logger.warning("a peer does not read its replies: its connection is cut")
+            self._transport.abort()
+
+
+@contextlib.contextmanager
+def _socket_file(path: Path) -> Iterator[None]:
+    """No file before, none after. Only under the scheduler's lock: nobody else listens on it."""
+    path.unlink(missing_ok=True)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+class _AnyLine(msgspec.Struct):
+    id: int = UNREADABLE_ID
+    op: str = ""
+
+
+def _id_of(line: bytes) -> int:
+    """The id of a line that is no operation, as far as it has one."""
+    try:
+        return msgspec.json.decode(line, type=_AnyLine).id
+    except (msgspec.DecodeError, RecursionError):
+        return UNREADABLE_ID
+
+
+def _unreadable(line: bytes, problem: Exception) -> Refused:
+    try:
+        asked = msgspec.json.decode(line, type=_AnyLine).op
+    except (msgspec.DecodeError, RecursionError):
+        return Refused("invalid_request", f"not a line of the protocol: {problem}")
+    known = {type.__struct_config__.tag for type in Operation.__args__}
+    if asked and asked not in known:
+        return Refused("unknown_operation", f"there is no operation '{asked[:100]}'")
+    return Refused("invalid_request", str(problem))

@@ -1,0 +1,44 @@
+"""What the scheduler needs to know of an engine: how to start it and how to read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from models_registry.launch import LaunchSpec
+
+
+class CannotStart(Exception):
+    """There is nothing to execute; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What is executed. `env` is the whole environment: nothing else is inherited."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+class Engine(Protocol):
+    def command(self, spec: LaunchSpec, address: Path) -> Command:
+        """The preset's command line, listening at `address`. Raises CannotStart."""
+        ...
+
+    async def wake(self, address: Path) -> None:
+        """Make a sleeping child load again; returns when it has answered."""
+        ...
+
+    async def busy_slots(self, address: Path) -> int | None:
+        """How many slots work; None when the child does not say."""
+        ...
+
+    def progress(self, payload: Mapping[str, Any]) -> float | None:
+        """From 0 to 1, out of the payload of a `loading` report."""
+        ...
+
+    def meta(self, payload: Mapping[str, Any]) -> dict[str, Any]:
+        """What a `ready` report tells of the model."""
+        ...

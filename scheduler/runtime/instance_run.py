@@ -1,0 +1,156 @@
+"""One instance's child, from its spawn to its reaping: what the shell knows of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from models_registry.launch import LaunchSpec
+from scheduler.core.decisions import Reason
+from scheduler.core.values import Exit, InstanceId, RequestId
+from scheduler.protocol import Ended
+
+from .child import Child, Spawn
+from .child_lines import ChildState, NotUnderstood, Report, parse
+from .child_log import ChildLog
+from .engines.base import CannotStart, Command, Engine
+from .exits import describe, exit_of
+
+logger = logging.getLogger(__name__)
+
+Told = Callable[["InstanceRun", ChildState], None]
+"""Called when the child says that it is in another state than before."""
+
+
+class InstanceRun:
+    """`run()` is one task. What may be asked before the child is spawned is done when it is."""
+
+    def __init__(
+        self,
+        instance: InstanceId,
+        spec: LaunchSpec,
+        *,
+        address: Path,
+        engine: Engine,
+        spawn: Spawn,
+        log: ChildLog,
+        told: Told,
+    ) -> None:
+        self.instance = instance
+        self.spec = spec
+        self.address = address
+        self.argv: tuple[str, ...] = spec.argv
+        self.pid: int | None = None
+        self.progress: float | None = None
+        self.meta: dict[str, Any] = {}
+        self.leaving: Reason | None = None
+        """Why we end it; None while we do not, and for a child that ends by itself."""
+        self.orphans: set[RequestId] = set()
+        """Leases whose connection broke: nobody but us can see them end."""
+        self.exit = Exit(words="it was stopped before it was started")
+        self.over = asyncio.Event()
+        self._engine = engine
+        self._spawn = spawn
+        self._log = log
+        self._told = told
+        self._child: Child | None = None
+        self._state: ChildState | None = None
+        self._was_ready = False
+        self._kill_wanted = False
+
+    @property
+    def name(self) -> str:
+        return f"instance {self.instance} of {self.spec.preset}"
+
+    @property
+    def asleep(self) -> bool:
+        return self._state is ChildState.SLEEPING
+
+    @property
+    def ended(self) -> Ended | None:
+        """How it ended; None while it runs."""
+        if not self.over.is_set():
+            return None
+        return Ended(
+            by_itself=self.leaving is None,
+            reason=self.end_reason,
+            exit_code=self.exit.code,
+            signal=self.exit.signal,
+            words=self.exit.words,
+        )
+
+    @property
+    def end_reason(self) -> str:
+        if self.leaving is not None:
+            return str(self.leaving)
+        if self.exit.out_of_memory:
+            return "out_of_memory"
+        return "crashed" if self._was_ready else "failed_to_load"
+
+    async def run(self) -> None:
+        """Returns when the child is reaped; `exit` then says how it ended."""
+        try:
+            await self._live()
+        except (CannotStart, OSError) as failure:
+            logger.error("%s could not be started: %s", self.name, failure)
+            self.exit = Exit(words=f"could not be started: {failure}")
+        finally:
+            self._log.close()
+            self.address.unlink(missing_ok=True)
+
+    def ask_exit(self) -> None:
+        """By stdin. A child that has never been ready does not read it, so it is killed."""
+        if not self._was_ready or self._child is None:
+            self.kill()
+        else:
+            self._child.ask_exit()
+
+    def kill(self) -> None:
+        self._kill_wanted = True
+        if self._child is not None:
+            self._child.kill()
+
+    async def _live(self) -> None:
+        if self.spec.problem:
+            raise CannotStart(self.spec.problem)
+        command: Command = self._engine.command(self.spec, self.address)
+        self.argv = command.argv
+        self._child = child = await self._spawn(command, self._heard)
+        try:
+            self.pid = child.pid
+            if self._kill_wanted:
+                child.kill()
+            returncode = await child.ended()
+        except BaseException:
+            child.kill()
+            await asyncio.shield(child.ended())
+            raise
+        self.exit = exit_of(
+            returncode, out_of_memory=self._log.says_out_of_memory(), words=self._log.words()
+        )
+        logger.info("%s has ended: %s, %s", self.name, describe(self.exit), self.end_reason)
+
+    def _heard(self, line: bytes) -> None:
+        match parse(line):
+            case None:
+                if line.strip():
+                    self._log.add(line)
+            case NotUnderstood(text):
+                logger.debug("%s says what we do not know: %.200s", self.name, text)
+                self._log.add(line)
+            case Report(state, payload):
+                self._reported(Report(state, payload))
+
+    def _reported(self, report: Report) -> None:
+        if report.state is ChildState.LOADING:
+            self.progress = self._engine.progress(report.payload)
+        elif report.state is ChildState.READY:
+            self._was_ready = True
+            self.progress = None
+            self.meta = self._engine.meta(report.payload) or self.meta  # empty after a wake
+        if report.state is not self._state:
+            self._state = report.state
+            self._told(self, report.state)

@@ -1,0 +1,74 @@
+"""What can be asked for: the registry at one revision. No I/O but one stat."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from models_registry.launch import LaunchSpec
+from scheduler.core.values import PresetName, PresetSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    revision: int = 0
+    specs: Mapping[str, LaunchSpec] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    default_stop_timeout_seconds: float = 10.0
+
+    @classmethod
+    def of(cls, revision: int, specs: Sequence[LaunchSpec], stop_timeout_seconds: float) -> Offer:
+        return cls(
+            revision=revision,
+            specs={spec.preset: spec for spec in specs},
+            aliases={alias: spec.preset for spec in specs for alias in spec.aliases},
+            default_stop_timeout_seconds=stop_timeout_seconds,
+        )
+
+    def resolve(self, name: str) -> LaunchSpec | None:
+        """By the preset's own name, else by an alias."""
+        return self.specs.get(name) or self.specs.get(self.aliases.get(name, ""))
+
+    def names(self) -> list[str]:
+        return sorted(self.specs)
+
+    def stop_timeout_seconds(self, spec: LaunchSpec) -> float:
+        if spec.stop_timeout_seconds is None:
+            return self.default_stop_timeout_seconds
+        return spec.stop_timeout_seconds
+
+    def after(self, before: Offer) -> Offer:
+        """This one, with the fingerprint of `before` for each preset that cannot be started now: a
+        running instance is not taken down for options that nothing could be started with."""
+        kept = {
+            name: replace(spec, fingerprint=before.specs[name].fingerprint)
+            if spec.problem and name in before.specs
+            else spec
+            for name, spec in self.specs.items()
+        }
+        return replace(self, specs=kept)
+
+    def preset_specs(self) -> tuple[PresetSpec, ...]:
+        """In the order of their names."""
+        return tuple(
+            PresetSpec(
+                name=PresetName(spec.preset),
+                fingerprint=spec.fingerprint,
+                parallel=spec.parallel,
+                pinned=spec.pinned,
+                stop_timeout_seconds=self.stop_timeout_seconds(spec),
+            )
+            for _, spec in sorted(self.specs.items())
+        )
+
+
+def problem_of(spec: LaunchSpec) -> str:
+    """Why the preset cannot be started at this moment; empty when nothing speaks against it."""
+    if spec.problem:
+        return spec.problem
+    if spec.model_path and not os.path.exists(spec.model_path):  # noqa: PTH110 - on the hot path
+        return (
+            f"its model file {spec.model_path} is missing: restore it, or rescan the models folder"
+        )
+    return ""

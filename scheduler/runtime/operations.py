@@ -1,0 +1,216 @@
+"""What can be asked of the scheduler, each as one method; control.py puts it on the wire.
+
+Every method returns at once and takes effect in the owner's turn, in the order of the calls.
+Replies come by callback, in that turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+
+from scheduler.core.events import (
+    Abandoned,
+    Cancelled,
+    Released,
+    Requested,
+    ShutdownAsked,
+    SlotsSeen,
+    UnloadAsked,
+)
+from scheduler.core.states import State
+from scheduler.core.values import Kind, PresetName, RequestId, TenantId
+from scheduler.protocol import Acquire, Ended, Refused, SnapshotState
+
+from .engines.base import Engine
+from .instance_run import InstanceRun
+from .offer import problem_of
+from .owner import Owner
+from .refusals import model_not_found, model_not_loaded, preset_invalid
+from .snapshot import snapshot
+from .waiting import Answer
+
+DEATH_SECONDS = 2.0
+"""How long a release with `died` waits for the exit, to tell how the child ended."""
+SLOTS_EVERY_SECONDS = 0.5
+
+_USABLE = frozenset({State.LOADING, State.LOADED, State.SLEEPING})
+
+
+class Operations:
+    def __init__(
+        self, owner: Owner, engine: Engine, *, models_max: int, autoload: bool = True
+    ) -> None:
+        self._owner = owner
+        self._engine = engine
+        self._models_max = models_max
+        self._autoload = autoload
+        self._ids = count(1)
+
+    def acquire(self, asked: Acquire, answer: Answer) -> RequestId:
+        """`answer` is called once, unless the request is cancelled before."""
+        request = RequestId(next(self._ids))
+        arrived = self._owner.clock() - max(0.0, asked.age)
+
+        def admit() -> None:
+            try:
+                preset = self._resolved(asked.preset, autoload=asked.autoload and self._autoload)
+            except Refused as refusal:
+                answer(refusal)
+                return
+            self._owner.waiting.add(request, preset, answer)
+            kind, tenant = Kind(asked.kind), TenantId(asked.tenant)
+            self._owner.handle(Requested(request, preset, arrived, kind, tenant))
+
+        self._owner.post(admit)
+        return request
+
+    def load(
+        self, name: str, answer: Answer, queued: Callable[[], None] | None = None
+    ) -> RequestId:
+        """A person's load. `answer` tells how it ends; `queued` is called when it waits, if it is
+        not answered in that very step."""
+        return self._load(name, Kind.LOAD, answer, queued)
+
+    def load_on_startup(self, name: str, answer: Answer) -> RequestId:
+        return self._load(name, Kind.STARTUP, answer, None)
+
+    def cancel(self, request: RequestId) -> None:
+        """The waiter leaves; a lease that it was granted meanwhile ends."""
+
+        def leave() -> None:
+            self._owner.waiting.leave(request)
+            self._owner.handle(Cancelled(request))
+
+        self._owner.post(leave)
+
+    def release(
+        self, request: RequestId, answer: Callable[[Ended | None], None], *, died: bool = False
+    ) -> None:
+        """`answer` gets how the instance ended, None when it lives. With `died` the slot stays
+        taken until that is known: nobody else shall be sent to a dying child."""
+
+        def release() -> None:
+            run = self._owner.waiting.leave(request)
+            if run is None:
+                answer(None)
+            elif died and not run.over.is_set():
+                self._owner.begin(self._after_death(run, request, answer), f"death-{request}")
+            else:
+                self._owner.handle(Released(request))
+                answer(run.ended)
+
+        self._owner.post(release)
+
+    def abandon(self, request: RequestId) -> None:
+        """Its client has left; whoever holds the child's connection will still release it."""
+        self._owner.post(Abandoned(request))
+
+    def desert(self, request: RequestId) -> None:
+        """The connection that asked broke: a waiter leaves, a lease is abandoned and watched."""
+
+        def desert() -> None:
+            run = self._owner.waiting.leave(request)
+            if run is None:
+                self._owner.handle(Cancelled(request))
+                return
+            self._owner.handle(Abandoned(request))
+            watched = bool(run.orphans)
+            run.orphans.add(request)
+            if not watched:
+                self._owner.begin(self._watch_slots(run), f"slots-{run.instance}")
+
+        self._owner.post(desert)
+
+    def unload(self, name: str, answer: Callable[[int | Refused], None], *, force: bool) -> None:
+        """`answer` gets how many instances of the preset were running."""
+
+        def unload() -> None:
+            spec = self._owner.offer.resolve(name)
+            if spec is None:
+                answer(model_not_found(name, self._owner.offer.names()))
+                return
+            running = sum(run.spec.preset == spec.preset for run in self._owner.runs.values())
+            self._owner.handle(UnloadAsked(PresetName(spec.preset), force))
+            answer(running)
+
+        self._owner.post(unload)
+
+    def snapshot(self, answer: Callable[[SnapshotState], None]) -> None:
+        self._owner.post(lambda: answer(snapshot(self._owner, self._models_max)))
+
+    def ping(self, answer: Callable[[], None]) -> None:
+        """Answered in the owner's turn: an owner that hangs does not answer."""
+        self._owner.post(answer)
+
+    def shut_down(self, answer: Callable[[], None]) -> None:
+        self._owner.post(ShutdownAsked())
+        self._owner.post(answer)
+
+    def _load(
+        self, name: str, kind: Kind, answer: Answer, queued: Callable[[], None] | None
+    ) -> RequestId:
+        request = RequestId(next(self._ids))
+
+        def admit() -> None:
+            try:
+                preset = self._resolved(name, autoload=True)
+            except Refused as refusal:
+                answer(refusal)
+                return
+            waiting = self._owner.waiting
+            waiting.add(request, preset, answer, takes_slot=False)
+            self._owner.handle(Requested(request, preset, self._owner.clock(), kind))
+            if queued is not None and waiting.waits(request):
+                queued()
+
+        self._owner.post(admit)
+        return request
+
+    def _resolved(self, name: str, *, autoload: bool) -> PresetName:
+        """The canonical name. Raises Refused for what the core need not be asked: it would make
+        room for something that cannot be started."""
+        spec = self._owner.offer.resolve(name)
+        if spec is None:
+            raise model_not_found(name, self._owner.offer.names())
+        preset = PresetName(spec.preset)
+        if self._is_running(preset):
+            return preset
+        if problem := problem_of(spec):
+            raise preset_invalid(spec.preset, problem)
+        if not autoload:
+            raise model_not_loaded(spec.preset)
+        return preset
+
+    def _is_running(self, preset: PresetName) -> bool:
+        return any(
+            instance.preset.name == preset and instance.state in _USABLE
+            for instance in self._owner.planner.instances.values()
+        )
+
+    async def _after_death(
+        self, run: InstanceRun, request: RequestId, answer: Callable[[Ended | None], None]
+    ) -> None:
+        try:
+            async with asyncio.timeout(DEATH_SECONDS):
+                await run.over.wait()
+        except TimeoutError:
+            pass  # it lives: only that one connection to it has broken
+        self._owner.post(partial(self._owner.handle, Released(request)))
+        self._owner.post(lambda: answer(run.ended))
+
+    async def _watch_slots(self, run: InstanceRun) -> None:
+        """Until the last lease whose connection broke has ended."""
+        while not run.over.is_set():
+            instance = self._owner.planner.instances.get(run.instance)
+            run.orphans &= instance.abandoned if instance is not None else set()
+            if not run.orphans:
+                return
+            await asyncio.sleep(SLOTS_EVERY_SECONDS)
+            # A sleeper is idle, and asking it would wake it.
+            busy = 0 if run.asleep else await self._engine.busy_slots(run.address)
+            if busy is not None and not run.over.is_set():
+                self._owner.post(SlotsSeen(run.instance, busy))
+                await self._owner.caught_up()

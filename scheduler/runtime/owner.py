@@ -1,0 +1,275 @@
+"""The one owner of the planner: an inbox, a loop, and decisions carried out.
+
+Everybody else posts. What is posted is handled in its order, one at a time, so nothing here needs a
+lock. A bug in it, or in the task of a child, ends the process loudly: half a scheduler is worse
+than none, and its children end with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, assert_never
+
+from scheduler.core.decisions import (
+    AskExit,
+    Decision,
+    Drain,
+    Grant,
+    Kill,
+    Reason,
+    Reject,
+    Revoke,
+    Start,
+    Undrain,
+    Wake,
+    WakeAt,
+)
+from scheduler.core.events import (
+    Event,
+    Exited,
+    LoadingReported,
+    PresetsChanged,
+    ReadyReported,
+    ShutdownAsked,
+    SleepingReported,
+    Ticked,
+)
+from scheduler.core.planner import Planner
+from scheduler.core.values import InstanceId, PresetName, Refusal, RequestId
+
+from .child_lines import ChildState
+from .instance_run import InstanceRun, Told
+from .offer import Offer
+from .record import Decided, Entry, Gone, Loaded, Record, Started
+from .waiting import Waiting
+
+logger = logging.getLogger(__name__)
+
+HEARTBEAT_SECONDS = 1.0
+SHORTEST_WAIT_SECONDS = 0.002
+
+Do = Callable[[], None]
+MakeRun = Callable[[InstanceId, PresetName, Told], InstanceRun]
+
+_REPORTS: Mapping[ChildState, Callable[[InstanceId], Event]] = {
+    ChildState.LOADING: LoadingReported,
+    ChildState.READY: ReadyReported,
+    ChildState.SLEEPING: SleepingReported,
+}
+
+
+class Owner:
+    """`run()` is the task. Everything without an underscore may be called from the event loop."""
+
+    def __init__(
+        self,
+        planner: Planner,
+        *,
+        make_run: MakeRun,
+        wake: Callable[[InstanceRun], Awaitable[None]],
+        clock: Callable[[], float],
+        record: Record,
+    ) -> None:
+        self.planner = planner
+        self.runs: dict[InstanceId, InstanceRun] = {}
+        self.offer = Offer()
+        self.waiting = Waiting()
+        self.shutting_down = False
+        self.clock = clock
+        self._make_run = make_run
+        self._wake = wake
+        self._record = record
+        self._inbox: asyncio.Queue[Event | Do] = asyncio.Queue()
+        self._ending = False
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = 0.0
+
+    async def run(self) -> None:
+        """Until `stop()` was called and every child is reaped; or until a bug ends it."""
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                self._set_alarm(self.clock() + HEARTBEAT_SECONDS)
+                while not (self._ending and not self.runs):
+                    item = await self._inbox.get()
+                    if callable(item):
+                        item()
+                    else:
+                        self.handle(item)
+        finally:
+            if self._alarm is not None:
+                self._alarm.cancel()
+
+    def post(self, item: Event | Do) -> None:
+        """To be handled after everything that was posted before."""
+        self._inbox.put_nowait(item)
+
+    async def caught_up(self) -> None:
+        """Returns when everything posted so far has been handled."""
+        done = asyncio.Event()
+        self.post(done.set)
+        await done.wait()
+
+    def stop(self) -> None:
+        """Ask every child to exit, kill those that do not in time. Called again: kill at once."""
+        self.post(self._end)
+
+    def offer_changed(self, offer: Offer) -> None:
+        """The registry as it now is. Taken in its turn, so that a start uses one state of it."""
+
+        def take() -> None:
+            self.offer = offer.after(self.offer)
+            self.handle(PresetsChanged(self.offer.preset_specs()))
+
+        self.post(take)
+
+    def handle(self, event: Event) -> None:
+        """Only from within the loop's turn: by `run`, or by what was posted to it."""
+        now = self.clock()
+        if isinstance(event, Ticked):
+            self._alarm = None
+        if isinstance(event, ShutdownAsked):
+            self.shutting_down = True
+        if isinstance(event, Exited):
+            self._bury(event.instance)
+        for decision in self.planner.handle(event, now):
+            self._carry_out(decision)
+        if self._alarm is None:
+            self._set_alarm(now + HEARTBEAT_SECONDS)
+
+    def begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """A side task of the owner: a bug in it ends the owner too."""
+        self._tasks.create_task(work, name=name)
+
+    # Decisions ------------------------------------------------------------------------------
+
+    def _carry_out(self, decision: Decision) -> None:  # noqa: C901 - one row per decision
+        match decision:
+            case Start(instance, preset, reason):
+                self._start(instance, preset.name, reason)
+            case Wake(instance):
+                self._write("wake", instance, Reason.REQUESTED)
+                run = self.runs[instance]
+                self.begin(self._woken(run), f"wake-{instance}")
+            case Drain(instance, reason, for_preset):
+                self._write("drain", instance, reason, for_preset)
+            case Undrain(instance, reason):
+                self._write("undrain", instance, reason)
+            case AskExit(instance, reason, for_preset):
+                self._write("ask_exit", instance, reason, for_preset)
+                self._leave(instance, reason).ask_exit()
+            case Kill(instance, reason, for_preset):
+                self._write("kill", instance, reason, for_preset)
+                self._leave(instance, reason).kill()
+            case Grant(request, instance):
+                self.waiting.granted(request, self.runs[instance])
+            case Reject(request, refusal):
+                self._reject(request, refusal)
+            case Revoke(request, instance):
+                logger.debug("lease %d ends with instance %d", request, instance)
+            case WakeAt(when):
+                self._set_alarm(when)
+            case _:
+                assert_never(decision)
+
+    def _start(self, instance: InstanceId, preset: PresetName, reason: Reason) -> None:
+        run = self._make_run(instance, preset, self._told)
+        self.runs[instance] = run
+        self._record(Started(instance, preset, self.offer.revision))
+        self._write("start", instance, reason)
+        task = self._tasks.create_task(run.run(), name=f"instance-{instance}")
+        # Unlike a finally, it also runs for a task that was cancelled before its first step.
+        task.add_done_callback(lambda _: self.post(Exited(instance, run.exit)))
+
+    def _reject(self, request: RequestId, refusal: Refusal) -> None:
+        preset = self.waiting.rejected(request, refusal, self.offer.names())
+        figures = {
+            "retry_after": refusal.retry_after_seconds,
+            "blocked_by": list(refusal.blocked_by),
+        }
+        figures = {name: figure for name, figure in figures.items() if figure}
+        self._record(Decided("reject", preset, None, str(refusal.code), figures))
+        logger.info("refuse a request for %s: %s", preset, refusal.code)
+
+    def _leave(self, instance: InstanceId, reason: Reason) -> InstanceRun:
+        run = self.runs[instance]
+        if run.leaving is None:  # a kill after its stop time-out is the end of the same leaving
+            run.leaving = reason
+        return run
+
+    def _bury(self, instance: InstanceId) -> None:
+        run = self.runs.pop(instance)
+        run.over.set()
+        self._record(Gone(instance, run.pid, run.argv, run.end_reason, run.exit))
+
+    async def _woken(self, run: InstanceRun) -> None:
+        """Until it has woken, or has gone: a dead child answers nobody."""
+        waking = asyncio.ensure_future(self._wake(run))
+        over = asyncio.ensure_future(run.over.wait())
+        try:
+            await asyncio.wait({waking, over}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waking.cancel()
+            over.cancel()
+        await asyncio.gather(waking, over, return_exceptions=True)
+
+    def _told(self, run: InstanceRun, state: ChildState) -> None:
+        if state is ChildState.READY:
+            self._record(Loaded(run.instance, run.pid, run.argv))
+        logger.info("%s is %s", run.name, state)
+        report = _REPORTS[state](run.instance)
+        # Its exit is posted after its last line, but by another task: it may have been handled.
+        self.post(lambda: self.handle(report) if run.instance in self.runs else None)
+
+    def _write(
+        self,
+        kind: str,
+        instance: InstanceId,
+        reason: Reason,
+        for_preset: PresetName | None = None,
+    ) -> None:
+        run = self.runs[instance]
+        figures = {"for": str(for_preset)} if for_preset else {}
+        entry: Entry = Decided(kind, run.spec.preset, instance, str(reason), figures)
+        self._record(entry)
+        for_whom = f" for {for_preset}" if for_preset else ""
+        logger.info("%s %s: %s%s", kind.replace("_", " "), run.name, reason, for_whom)
+
+    # Time and the end -----------------------------------------------------------------------
+
+    def _set_alarm(self, when: float) -> None:
+        """Ticked at `when` at the latest."""
+        if self._alarm is not None:
+            if self._alarm_at <= when:
+                return
+            self._alarm.cancel()
+        delay = max(SHORTEST_WAIT_SECONDS, when - self.clock())
+        self._alarm_at = when
+        self._alarm = asyncio.get_running_loop().call_later(delay, self.post, Ticked())
+
+    def _end(self) -> None:
+        if self._ending:
+            logger.warning("asked to stop again: %d children are killed", len(self.runs))
+            for run in self.runs.values():
+                run.kill()
+            return
+        self._ending = True
+        self.handle(ShutdownAsked())
+        for run in list(self.runs.values()):
+            logger.info("ask exit %s: %s", run.name, Reason.SHUTDOWN)
+            run.leaving = run.leaving or Reason.SHUTDOWN
+            run.ask_exit()
+            self.begin(
+                _killed_in_time(run, self.offer.stop_timeout_seconds(run.spec)),
+                f"stop-{run.instance}",
+            )
+
+
+async def _killed_in_time(run: InstanceRun, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await run.over.wait()
+    except TimeoutError:
+        logger.warning("%s did not exit in %g s and is killed", run.name, seconds)
+        run.kill()

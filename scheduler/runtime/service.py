@@ -1,0 +1,147 @@
+"""The scheduler process: everything put together, from the lock to the last child reaped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from models_registry.engine_path import llama_server
+from scheduler.conf import SchedulerConfig
+from scheduler.core.planner import Planner
+from scheduler.core.values import InstanceId, PresetName
+from scheduler.protocol import Refused
+
+from .catalog import Catalog
+from .child import Spawn, spawned
+from .child_log import ChildLog, log_path
+from .control import ControlServer
+from .engines.base import Engine
+from .engines.llama_server import LlamaServer
+from .instance_run import InstanceRun, Told
+from .lock import remove_leftovers
+from .offer import Offer
+from .operations import Operations
+from .owner import Owner
+from .record import Record
+
+logger = logging.getLogger(__name__)
+
+
+class SchedulerService:
+    """`run()` until `owner.stop()`, SIGTERM or SIGINT. Made and run under `lock.only_scheduler`."""
+
+    def __init__(
+        self,
+        config: SchedulerConfig,
+        *,
+        record: Record,
+        engine: Engine | None = None,
+        spawn: Spawn = spawned,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._config = config
+        self._engine = engine or LlamaServer(llama_server)
+        self._spawn = spawn
+        self.owner = Owner(
+            Planner(config.planner),
+            make_run=self._make_run,
+            wake=lambda run: self._engine.wake(run.address),
+            clock=clock,
+            record=record,
+        )
+        self.operations = Operations(
+            self.owner,
+            self._engine,
+            models_max=config.planner.models_max,
+            autoload=config.autoload,
+        )
+
+    async def run(self, catalog: Catalog | None = None) -> None:
+        """Raises what a bug in the owner raised; every child is reaped all the same."""
+        remove_leftovers(self._config.run_folder)
+        catalog = catalog or Catalog(
+            self.offer_changed, stop_timeout_seconds=self._config.stop_timeout_seconds
+        )
+        try:
+            await catalog.read()
+            with _asked_to_stop(self.owner.stop):
+                await self._serve(catalog)
+        finally:
+            await catalog.close()
+
+    async def _serve(self, catalog: Catalog) -> None:
+        server = ControlServer(self.operations, lambda: self._reload(catalog))
+        async with asyncio.TaskGroup() as tasks:
+            sides = [
+                tasks.create_task(catalog.watch(), name="catalog"),
+                tasks.create_task(server.serve(self._config.control_socket), name="control"),
+            ]
+            self._load_on_startup()
+            logger.info("listening on %s", self._config.control_socket)
+            await tasks.create_task(self.owner.run(), name="owner")
+            for side in sides:
+                side.cancel()
+        logger.info("every child has ended")
+
+    def _make_run(self, instance: InstanceId, preset: PresetName, told: Told) -> InstanceRun:
+        return InstanceRun(
+            instance,
+            self.owner.offer.specs[preset],
+            address=fresh_address(self._config.run_folder, instance),
+            engine=self._engine,
+            spawn=self._spawn,
+            log=ChildLog(log_path(self._config.log_folder, preset)),
+            told=told,
+        )
+
+    def offer_changed(self, offer: Offer) -> None:
+        logger.info("the registry is at revision %d: %d presets", offer.revision, len(offer.specs))
+        for spec in offer.specs.values():
+            if spec.problem:
+                logger.warning("preset %s cannot be started: %s", spec.preset, spec.problem)
+        self.owner.offer_changed(offer)
+
+    async def _reload(self, catalog: Catalog) -> int:
+        revision = await catalog.read()
+        await self.owner.caught_up()
+        return revision
+
+    def _load_on_startup(self) -> None:
+        """In the owner's first turns, when it has the presets; not repeated on a reload."""
+
+        def load() -> None:
+            for name, spec in sorted(self.owner.offer.specs.items()):
+                if spec.load_on_startup:
+                    self.operations.load_on_startup(name, lambda answer: _say_refused(answer))
+
+        self.owner.post(load)
+
+
+def fresh_address(run_folder: Path, instance: InstanceId) -> Path:
+    """A path that no child has listened on: a leftover file makes a bind fail."""
+    return run_folder / f"i-{instance}-{secrets.token_hex(3)}.sock"
+
+
+def _say_refused(answer: InstanceRun | Refused) -> None:
+    if isinstance(answer, Refused):
+        logger.warning("not loaded at start-up: %s", answer.message)
+
+
+@contextlib.contextmanager
+def _asked_to_stop(stop: Callable[[], None]) -> Iterator[None]:
+    """SIGTERM and SIGINT call `stop`, each time."""
+    loop = asyncio.get_running_loop()
+    signals = (signal.SIGTERM, signal.SIGINT)
+    for number in signals:
+        loop.add_signal_handler(number, stop)
+    try:
+        yield
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)

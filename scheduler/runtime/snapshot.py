@@ -1,0 +1,69 @@
+"""All that is live, as one value for the control socket."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from scheduler.protocol import Failure, InstanceState, QueueEntry, SnapshotState
+
+if TYPE_CHECKING:
+    from .owner import Owner
+
+
+def snapshot(owner: Owner, models_max: int) -> SnapshotState:
+    """Call it in the owner's turn."""
+    now = owner.clock()
+    return SnapshotState(
+        pid=os.getpid(),
+        revision=owner.offer.revision,
+        models_max=models_max,
+        shutting_down=owner.shutting_down,
+        instances=_instances(owner, now),
+        queue=[
+            QueueEntry(entry.preset, entry.waiters, max(0.0, now - entry.oldest))
+            for entry in owner.planner.entries()
+        ],
+        failures=_failures(owner, now),
+    )
+
+
+def _instances(owner: Owner, now: float) -> list[InstanceState]:
+    states = []
+    for number, instance in sorted(owner.planner.instances.items()):
+        run = owner.runs.get(number)
+        if run is None:
+            continue
+        states.append(
+            InstanceState(
+                instance=number,
+                preset=instance.preset.name,
+                state=str(instance.state),
+                leases=len(instance.leases),
+                abandoned=len(instance.abandoned),
+                parallel=instance.preset.parallel,
+                pid=run.pid,
+                stale=instance.stale,
+                started_ago=max(0.0, now - instance.started_at),
+                used_ago=max(0.0, now - instance.last_used),
+                progress=run.progress,
+                args=list(run.argv),
+                meta=run.meta,
+            )
+        )
+    return states
+
+
+def _failures(owner: Owner, now: float) -> list[Failure]:
+    return [
+        Failure(
+            preset=preset,
+            reason="out_of_memory" if failure.exit.out_of_memory else "failed_to_load",
+            exit_code=failure.exit.code,
+            signal=failure.exit.signal,
+            words=failure.exit.words,
+            failed_ago=max(0.0, now - failure.failed_at),
+            retry_after=max(0.0, failure.until - now),
+        )
+        for preset, failure in sorted(owner.planner.failures.items())
+    ]

@@ -1,0 +1,98 @@
+"""Children as real processes: started on demand, ended whatever they do."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from scheduler.protocol import Refused
+
+from .running import children, preset, running
+
+
+async def test_a_request_gets_a_lease_on_a_freshly_started_child():
+    async with running() as gateway:
+        lease = await gateway.client.acquire("small")
+
+        assert len(children()) == 1
+        assert Path(lease.address).is_socket()
+    assert children() == []
+
+
+async def test_a_larger_number_of_requests_shares_one_child():
+    async with running([preset("small", parallel=4)]) as gateway:
+        leases = await asyncio.gather(*(gateway.client.acquire("small") for _ in range(4)))
+
+        assert {lease.instance for lease in leases} == {1}
+        assert gateway.starts == ["small"]
+    assert children() == []
+
+
+async def test_leaving_leaves_no_process_and_no_socket():
+    async with running() as gateway:
+        lease = await gateway.client.acquire("small")
+        address, control = Path(lease.address), gateway.config.control_socket
+        assert control.is_socket()
+
+    assert children() == []
+    assert not address.exists()
+    assert not control.exists()
+
+
+async def test_a_second_preset_takes_the_place_of_an_idle_one():
+    async with running([preset("a"), preset("b")], models_max=1) as gateway:
+        first = await gateway.client.acquire("a")
+        await first.release()
+        second = await gateway.client.acquire("b")
+
+        assert second.instance != first.instance
+        assert len(children()) == 1
+        assert not Path(first.address).exists()
+    assert children() == []
+
+
+@pytest.mark.parametrize("flags", [["--ignore-exit"], ["--ignore-exit", "--ignore-sigterm"]])
+async def test_a_child_that_does_not_exit_when_asked_is_killed_in_time(flags):
+    async with running([preset("a", *flags), preset("b")], models_max=1) as gateway:
+        await (await gateway.client.acquire("a")).release()
+
+        await gateway.client.acquire("b")
+
+        assert len(children()) == 1
+    assert children() == []
+
+
+async def test_stopping_the_scheduler_ends_a_child_that_ignores_everything():
+    async with running([preset("a", "--ignore-exit", "--ignore-sigterm")]) as gateway:
+        await gateway.client.acquire("a")
+    assert children() == []
+
+
+async def test_stopping_the_scheduler_ends_a_child_that_loads():
+    async with running([preset("a", "--load-seconds", "600")]) as gateway:
+        await gateway.client.load("a")
+        assert len(children()) == 1
+    assert children() == []
+
+
+async def test_a_grandchild_that_holds_the_pipes_does_not_outlive_the_child():
+    async with running([preset("a", "--grandchild")]) as gateway:
+        lease = await gateway.client.acquire("a")
+        await lease.release()
+        await gateway.client.unload("a")
+        while (await gateway.snapshot()).instances:
+            await asyncio.sleep(0.01)
+    assert children() == []
+
+
+async def test_a_missing_program_refuses_the_request_and_not_the_scheduler():
+    missing = Path("/nonexistent/llama-server")
+    async with running(program=missing) as gateway:
+        with pytest.raises(Refused, match="nonexistent") as refusal:
+            await gateway.client.acquire("small")
+
+        assert refusal.value.code == "model_load_failed"
+        await gateway.client.ping()
+    assert children() == []
