@@ -6,8 +6,19 @@ from __future__ import annotations
 import os
 import sys
 
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line
 
-if __name__ == "__main__":
+
+def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "routerproj.settings")
-    execute_from_command_line(sys.argv)
+    if sys.argv[1:2] == ["runserver"]:
+        os.environ.setdefault("CORRAL_DAPHNE", "1")  # Django's own serves no ASGI
+    try:
+        execute_from_command_line(sys.argv)
+    except ImproperlyConfigured as error:
+        sys.exit(f"manage.py: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -6,3 +6,6 @@ from django.apps import AppConfig
 class RouterprojConfig(AppConfig):
     name = "routerproj"
     verbose_name = "Corral"
+
+    def ready(self) -> None:
+        from routerproj import checks  # noqa: F401  (registers them)

@@ -1,10 +1,28 @@
-"""The secret key: made on the first run, kept in the state folder, readable by its owner only."""
+"""The state folder and the secret key in it: made on the first run, for their owner only."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from pathlib import Path
+
+SHORTEST_KEY = 32
+"""Characters. Django's own check asks for 50; a key of our making has 67."""
+
+
+class UnusableStateFolder(Exception):
+    """CORRAL_VAR cannot be made or written, or its secret cannot be read."""
+
+
+def make_state_folder(var: Path) -> None:
+    """Raises UnusableStateFolder with the reason and the remedy."""
+    try:
+        var.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnusableStateFolder(_sentence(var, error)) from error
+    if not os.access(var, os.W_OK | os.X_OK):
+        raise UnusableStateFolder(_sentence(var, "it is not writable for this user"))
 
 
 def secret_key(var: Path) -> str:
@@ -14,18 +32,36 @@ def secret_key(var: Path) -> str:
     """
     path = var / "secret"
     try:
-        return path.read_text().strip()
+        return _read(path)
     except FileNotFoundError:
         pass
-    var.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnusableStateFolder(_sentence(var, error)) from error
+    make_state_folder(var)
     draft = var / f".secret-{os.getpid()}-{secrets.token_hex(4)}"
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(secrets.token_urlsafe(50))
     try:
-        os.link(draft, path)
-    except FileExistsError:
-        pass  # another process was first
-    finally:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_urlsafe(50))
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):  # another process was first
+            os.link(draft, path)
         draft.unlink()
-    return path.read_text().strip()
+    except OSError as error:
+        raise UnusableStateFolder(_sentence(var, error)) from error
+    return _read(path)
+
+
+def _read(path: Path) -> str:
+    key = path.read_text().strip()
+    if len(key) < SHORTEST_KEY:
+        raise UnusableStateFolder(
+            f"{path} holds no usable secret key: remove it and a new one is made"
+            " (people are logged out, and API keys stop working)"
+        )
+    return key
+
+
+def _sentence(var: Path, reason: object) -> str:
+    return f"the state folder {var} cannot be used: {reason}. Set CORRAL_VAR to a folder of yours"

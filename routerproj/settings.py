@@ -1,79 +1,110 @@
 """Environment to settings. Nonsense in a variable stops here, with the variable's name.
 
-Names begin with CORRAL_, beside DATABASE_URL; llama.cpp's own names for the router's flags are
-taken where it has one. `manage.py serve` turns its command line into these variables for the
-processes that it starts, so that all of them see the same settings.
+Names begin with CORRAL_, beside DATABASE_URL and REDIS_URL; llama.cpp's own names for the router's
+flags are taken where it has one. `manage.py serve` turns its command line into these variables for
+the processes that it starts, so that all of them see the same settings.
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import environ
+from django.core.exceptions import ImproperlyConfigured
 
-from routerproj.secret import secret_key
+from routerproj.environment import Environment
+from routerproj.logs import logging_config
+from routerproj.secret import UnusableStateFolder, make_state_folder, secret_key
 from scheduler.run_folder import control_socket, run_folder
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
-env = environ.Env()
-environ.Env.read_env(BASE_DIR / ".env")
+environ.Env.read_env(BASE_DIR / ".env")  # what the environment already has wins over the file
+env = Environment(os.environ)
 
 # Where state lives -----------------------------------------------------------
 
-CORRAL_VAR = Path(env.str("CORRAL_VAR", default=str(BASE_DIR / "var"))).absolute()
+CORRAL_VAR = Path(env.text("CORRAL_VAR", default=str(BASE_DIR / "var"))).expanduser().absolute()
 CORRAL_RUN_FOLDER = run_folder(CORRAL_VAR)
 CORRAL_CONTROL_SOCKET = control_socket(CORRAL_VAR)
 CORRAL_LOG_FOLDER = CORRAL_VAR / "logs"
 
+try:
+    make_state_folder(CORRAL_VAR)
+    SECRET_KEY = env.text("CORRAL_SECRET_KEY") or secret_key(CORRAL_VAR)
+except UnusableStateFolder as error:
+    raise ImproperlyConfigured(str(error)) from error
+
+# Where it listens, and with what -------------------------------------------------
+
+CORRAL_HOST = env.text("CORRAL_HOST", "LLAMA_ARG_HOST", default="127.0.0.1")
+CORRAL_PORT = env.whole("CORRAL_PORT", "LLAMA_ARG_PORT", default=8080, most=65535)
+"""0: any free one."""
+CORRAL_SERVER = env.choice("CORRAL_SERVER", default="uvicorn", among=("uvicorn", "daphne"))
+CORRAL_WEB_WORKERS = env.whole("CORRAL_WEB_WORKERS", default=1, least=1, most=64)
+
 # The engine and the models ------------------------------------------------------
 
-CORRAL_LLAMA_SERVER = env.str("CORRAL_LLAMA_SERVER", default="")
+CORRAL_LLAMA_SERVER = env.text("CORRAL_LLAMA_SERVER")
 """Path of a llama-server, or `PATH` for the one found there; empty: the one in our own wheel."""
 
-CORRAL_MODELS_DIR = env.str("CORRAL_MODELS_DIR", default=env.str("LLAMA_ARG_MODELS_DIR", default=""))
-CORRAL_COMMAND_LINE = env.json("CORRAL_COMMAND_LINE", default={})
+CORRAL_MODELS_DIR = env.text("CORRAL_MODELS_DIR", "LLAMA_ARG_MODELS_DIR")
+CORRAL_COMMAND_LINE = env.table("CORRAL_COMMAND_LINE")
 """`serve`'s own llama-server options by canonical key, the highest layer over every preset."""
-CORRAL_DEMO = env.bool("CORRAL_DEMO", default=True)
+CORRAL_DEMO = env.flag("CORRAL_DEMO", default=True)
 
-# The scheduler --------------------------------------------------------------------
+# The scheduler: times in seconds ------------------------------------------------------
 
-CORRAL_MODELS_MAX = env.int("CORRAL_MODELS_MAX", default=env.int("LLAMA_ARG_MODELS_MAX", default=4))
-CORRAL_MODELS_MAX_LOADING = env.int("CORRAL_MODELS_MAX_LOADING", default=1)
-CORRAL_MODELS_AUTOLOAD = env.bool(
-    "CORRAL_MODELS_AUTOLOAD", default=env.bool("LLAMA_ARG_MODELS_AUTOLOAD", default=True)
+CORRAL_MODELS_MAX = env.whole("CORRAL_MODELS_MAX", "LLAMA_ARG_MODELS_MAX", default=4)
+"""Instances loaded at once; 0: no limit."""
+CORRAL_MODELS_MAX_LOADING = env.whole("CORRAL_MODELS_MAX_LOADING", default=1, least=1)
+CORRAL_MODELS_AUTOLOAD = env.flag(
+    "CORRAL_MODELS_AUTOLOAD",
+    "LLAMA_ARG_MODELS_AUTOLOAD",
+    default=not env.text("LLAMA_ARG_NO_MODELS_AUTOLOAD"),
 )
-CORRAL_QUEUE_LIMIT = env.int("CORRAL_QUEUE_LIMIT", default=4096)
-CORRAL_QUEUE_WAIT = env.float("CORRAL_QUEUE_WAIT", default=600.0)
-CORRAL_STOP_TIMEOUT = env.float("CORRAL_STOP_TIMEOUT", default=10.0)
-CORRAL_RECORD_DAYS = env.int("CORRAL_RECORD_DAYS", default=30)
+CORRAL_QUEUE_LIMIT = env.whole("CORRAL_QUEUE_LIMIT", default=4096, least=1)
+CORRAL_QUEUE_WAIT = env.seconds("CORRAL_QUEUE_WAIT", default=600.0)
+CORRAL_STOP_TIMEOUT = env.seconds("CORRAL_STOP_TIMEOUT", default=10.0)
+CORRAL_RECORD_DAYS = env.whole("CORRAL_RECORD_DAYS", default=30, least=1)
+"""Days for which the record of instances and decisions is kept."""
 
 # The gateway: sizes in bytes, times in seconds ----------------------------------------
 
-CORRAL_NO_AUTH = env.bool("CORRAL_NO_AUTH", default=False)
-CORRAL_API_KEYS = env.list("CORRAL_API_KEYS", default=env.list("LLAMA_API_KEY", default=[]))
+CORRAL_NO_AUTH = env.flag("CORRAL_NO_AUTH", default=False)
+CORRAL_API_KEYS = env.words("CORRAL_API_KEYS", "LLAMA_API_KEY")
 """Keys from the command line; they belong to the default team."""
-CORRAL_CORS_ORIGINS = env.list("CORRAL_CORS_ORIGINS", default=[])
-CORRAL_MAX_BODY = env.int("CORRAL_MAX_BODY", default=128 << 20)
-CORRAL_RETRY_BODY = env.int("CORRAL_RETRY_BODY", default=8 << 20)
-CORRAL_MAX_HEADERS = env.int("CORRAL_MAX_HEADERS", default=16 << 10)
-CORRAL_MAX_CONNECTIONS = env.int("CORRAL_MAX_CONNECTIONS", default=2048)
-CORRAL_HEADER_TIMEOUT = env.float("CORRAL_HEADER_TIMEOUT", default=10.0)
-CORRAL_BODY_TIMEOUT = env.float("CORRAL_BODY_TIMEOUT", default=30.0)
-CORRAL_CONNECT_TIMEOUT = env.float("CORRAL_CONNECT_TIMEOUT", default=5.0)
-CORRAL_FIRST_BYTE_TIMEOUT = env.float("CORRAL_FIRST_BYTE_TIMEOUT", default=600.0)
-CORRAL_BETWEEN_TOKENS_TIMEOUT = env.float("CORRAL_BETWEEN_TOKENS_TIMEOUT", default=300.0)
-CORRAL_ANSWER_TIMEOUT = env.float("CORRAL_ANSWER_TIMEOUT", default=3600.0)
-CORRAL_SLOW_READER_TIMEOUT = env.float("CORRAL_SLOW_READER_TIMEOUT", default=60.0)
-CORRAL_RECONNECT_WAIT = env.float("CORRAL_RECONNECT_WAIT", default=30.0)
-CORRAL_DRAIN_TIMEOUT = env.float("CORRAL_DRAIN_TIMEOUT", default=30.0)
+CORRAL_CORS_ORIGINS = env.words("CORRAL_CORS_ORIGINS", "LLAMA_ARG_CORS_ORIGINS")
+CORRAL_MAX_BODY = env.whole("CORRAL_MAX_BODY", default=128 << 20, least=1024)
+CORRAL_RETRY_BODY = env.whole("CORRAL_RETRY_BODY", default=8 << 20)
+CORRAL_MAX_HEADERS = env.whole("CORRAL_MAX_HEADERS", default=16 << 10, least=1024)
+CORRAL_MAX_CONNECTIONS = env.whole("CORRAL_MAX_CONNECTIONS", default=2048, least=1)
+"""Per web process."""
+CORRAL_HEADER_TIMEOUT = env.seconds("CORRAL_HEADER_TIMEOUT", default=10.0, least=0.1)
+CORRAL_BODY_TIMEOUT = env.seconds("CORRAL_BODY_TIMEOUT", default=30.0, least=0.1)
+CORRAL_KEEP_ALIVE = env.seconds("CORRAL_KEEP_ALIVE", default=75.0)
+CORRAL_CONNECT_TIMEOUT = env.seconds("CORRAL_CONNECT_TIMEOUT", default=5.0, least=0.1)
+CORRAL_FIRST_BYTE_TIMEOUT = env.seconds("CORRAL_FIRST_BYTE_TIMEOUT", default=600.0, least=0.1)
+CORRAL_BETWEEN_TOKENS_TIMEOUT = env.seconds(
+    "CORRAL_BETWEEN_TOKENS_TIMEOUT", default=300.0, least=0.1
+)
+CORRAL_ANSWER_TIMEOUT = env.seconds("CORRAL_ANSWER_TIMEOUT", default=3600.0, least=0.1)
+CORRAL_SLOW_READER_TIMEOUT = env.seconds("CORRAL_SLOW_READER_TIMEOUT", default=60.0, least=0.1)
+CORRAL_RECONNECT_WAIT = env.seconds("CORRAL_RECONNECT_WAIT", default=30.0)
+CORRAL_DRAIN_TIMEOUT = env.seconds("CORRAL_DRAIN_TIMEOUT", default=30.0)
+"""How long running answers may go on once a stop was asked for."""
+
+# Jobs: models_registry/jobs.py makes the queues ------------------------------------------
+
+CORRAL_JOBS_REDIS_URL = env.text("REDIS_URL")
+"""Empty: each queue is an SQLite file in the state folder."""
 
 # Django ---------------------------------------------------------------------------------
 
-DEBUG = env.bool("CORRAL_DEBUG", default=False)
-SECRET_KEY = env.str("CORRAL_SECRET_KEY", default="") or secret_key(CORRAL_VAR)
-ALLOWED_HOSTS = env.list("CORRAL_ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
-CSRF_TRUSTED_ORIGINS = env.list("CORRAL_CSRF_TRUSTED_ORIGINS", default=[])
+DEBUG = env.flag("CORRAL_DEBUG", default=False)
+ALLOWED_HOSTS = env.words("CORRAL_ALLOWED_HOSTS", default=("localhost", "127.0.0.1", "[::1]"))
+CSRF_TRUSTED_ORIGINS = env.words("CORRAL_CSRF_TRUSTED_ORIGINS")
 
 INSTALLED_APPS = [
     "django.contrib.admin",
@@ -88,8 +119,9 @@ INSTALLED_APPS = [
     "proxy",
     "routerproj",
 ]
-if env.bool("CORRAL_DAPHNE", default=False):
-    # It replaces `runserver` and must stand before staticfiles; 27 MB a process, so only when asked.
+if env.flag("CORRAL_DAPHNE", default=False):
+    # It replaces `runserver` and must stand before staticfiles; 27 MB a process, so only when
+    # asked: manage.py asks for `runserver`, serve for `--server daphne`.
     INSTALLED_APPS.insert(0, "daphne")
 
 MIDDLEWARE = [
@@ -121,12 +153,14 @@ TEMPLATES = [
 ]
 
 DATABASES = {
-    "default": env.db("DATABASE_URL", default=f"sqlite:///{CORRAL_VAR / 'corral.sqlite3'}")
+    "default": environ.Env().db(
+        "DATABASE_URL", default=f"sqlite:///{CORRAL_VAR / 'corral.sqlite3'}"
+    )
 }
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     DATABASES["default"]["OPTIONS"] = {
-        "transaction_mode": "IMMEDIATE",
-        "timeout": 20,
+        "transaction_mode": "IMMEDIATE",  # no upgrade from read to write, which fails at once
+        "timeout": 20,  # seconds to wait for another writer
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
     }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -148,7 +182,15 @@ TIME_ZONE = "UTC"
 USE_TZ = True
 STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True  # no collectstatic step between a clone and the first answer
-SESSION_COOKIE_AGE = 12 * 3600
+WHITENOISE_AUTOREFRESH = False  # it follows DEBUG otherwise, and searches the finders per request
+SESSION_COOKIE_AGE = 12 * 3600  # seconds
 SESSION_COOKIE_SAMESITE = "Lax"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 X_FRAME_OPTIONS = "DENY"
+
+LOGGING = logging_config(
+    env.choice(
+        "CORRAL_LOG_LEVEL", default="INFO", among=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+    ),
+    env.choice("CORRAL_LOG_FORMAT", default="text", among=("text", "json")),
+)

@@ -35,12 +35,20 @@ def make_run_folder(var: Path) -> Path:
     """
     folder = run_folder(var)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = folder.lstat()
-    if folder.is_symlink() or found.st_uid != os.getuid():
-        raise UnsafeRunFolder(f"{folder} belongs to someone else: remove it or set CORRAL_VAR")
-    if found.st_mode & 0o077:
+    check_run_folder(folder)
+    if folder.lstat().st_mode & 0o077:
         folder.chmod(0o700)
     return folder
+
+
+def check_run_folder(folder: Path) -> None:
+    """Raises UnsafeRunFolder when it exists and is not ours."""
+    try:
+        found = folder.lstat()
+    except FileNotFoundError:
+        return
+    if folder.is_symlink() or found.st_uid != os.getuid():
+        raise UnsafeRunFolder(f"{folder} belongs to someone else: remove it or set CORRAL_VAR")
 
 
 def control_socket(var: Path) -> Path:

@@ -1,0 +1,85 @@
+"""The two job queues: downloads and measures apart, so that neither waits for the other.
+
+The registry's jobs are declared at the end of this file, the scheduler's in scheduler/tasks.py; all
+run in `manage.py runjobs`. A job loads by key, may run twice, and is enqueued on commit.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.db import close_old_connections
+from huey import Huey, RedisHuey, SqliteHuey, crontab
+from huey.exceptions import ConfigurationError
+
+from models_registry.errors import ModelsFolderMissing
+from models_registry.tasks import rescan_models_dir
+
+logger = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _queue(name: str) -> Huey:
+    """Never immediate: a job inside the request that asked for it is another program. No results
+    are kept: an outcome is a row, which a person can see."""
+    if not settings.CORRAL_JOBS_REDIS_URL:
+        path = settings.CORRAL_VAR / f"jobs-{name}.sqlite3"
+        return SqliteHuey(name, filename=str(path), results=False, immediate=False, timeout=20)
+    try:
+        return RedisHuey(
+            f"corral-{name}", url=settings.CORRAL_JOBS_REDIS_URL, results=False, immediate=False
+        )
+    except ConfigurationError as error:
+        raise ImproperlyConfigured(
+            "REDIS_URL is set, but the package `redis` is not installed: pip install redis"
+        ) from error
+
+
+downloads = _queue("downloads")
+measures = _queue("measures")
+
+
+def with_fresh_connections(job: Callable[P, R]) -> Callable[P, R]:
+    """A worker thread lives for weeks, a database connection may not."""
+
+    @functools.wraps(job)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        close_old_connections()
+        try:
+            return job(*args, **kwargs)
+        finally:
+            close_old_connections()
+
+    return wrapped
+
+
+def task(queue: Huey, job: Callable[P, R], *, name: str) -> Any:
+    """`job` as a task of `queue`: calling the result enqueues it."""
+    return queue.task(name=name)(with_fresh_connections(job))
+
+
+def nightly(queue: Huey, job: Callable[[], R], *, name: str, hour: int, minute: int = 0) -> Any:
+    """`job` once a night, at a time in UTC, and whenever it is enqueued by hand."""
+    night = crontab(hour=str(hour), minute=str(minute))
+    return queue.periodic_task(night, name=name)(with_fresh_connections(job))
+
+
+def _rescan() -> None:
+    """The admin's "rescan" button. What a person can cure is said without a traceback."""
+    try:
+        report = rescan_models_dir()
+    except ModelsFolderMissing as error:
+        logger.warning("rescan: %s", error)
+        return
+    for line in report.lines():
+        logger.info("rescan: %s", line)
+
+
+rescan = task(downloads, _rescan, name="rescan")

@@ -1,0 +1,80 @@
+"""System checks: what would keep Corral from working, with an id, before it does.
+
+docs/messages.md explains each id.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, Warning, register
+
+from models_registry.engine_path import llama_server
+from models_registry.errors import EngineMissing
+from scheduler.run_folder import UnsafeRunFolder, check_run_folder
+
+TAG = "corral"
+ENGINE_SECONDS = 20
+
+
+@register(TAG)
+def check_state_folder(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
+    if os.access(settings.CORRAL_VAR, os.W_OK | os.X_OK):
+        return []
+    return [
+        Error(
+            f"the state folder {settings.CORRAL_VAR} is not writable",
+            hint="Set CORRAL_VAR to a folder of the user that runs Corral.",
+            id="corral.E001",
+        )
+    ]
+
+
+@register(TAG)
+def check_sockets_folder(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
+    try:
+        check_run_folder(settings.CORRAL_RUN_FOLDER)
+    except UnsafeRunFolder as error:
+        return [
+            Error(
+                f"the sockets' folder is not safe: {error}",
+                hint="Others could put a socket of theirs there. Remove it, or set CORRAL_VAR.",
+                id="corral.E002",
+            )
+        ]
+    return []
+
+
+@register(TAG)
+def check_engine(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
+    """A warning: everything but running a model works without it."""
+    try:
+        program = llama_server()
+        done = subprocess.run(
+            [program, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=ENGINE_SECONDS,
+            check=False,
+        )
+    except EngineMissing as error:
+        return [Warning(str(error), id="corral.W001")]
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return [_does_not_run(str(error))]
+    if done.returncode == 0:
+        return []
+    words = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+    how = f"it exits with {done.returncode}" + "".join(f": {word}" for word in words)
+    return [_does_not_run(f"{program}: {how}")]
+
+
+def _does_not_run(reason: str) -> Warning:
+    return Warning(
+        f"the engine does not run: {reason}",
+        hint="Built on another machine? `make engine` builds it for this one.",
+        id="corral.W002",
+    )

@@ -1,0 +1,107 @@
+"""Reads environment variables as what they should be, and names the variable when they are not.
+
+Each question takes the names to look under, our own first and llama.cpp's after it. A variable that
+is empty counts as unset: files of a container set-up cannot leave one out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from math import isfinite
+
+from django.core.exceptions import ImproperlyConfigured
+
+TRUE = frozenset({"1", "true", "on", "yes", "enabled"})
+FALSE = frozenset({"0", "false", "off", "no", "disabled"})
+
+
+class Environment:
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self._variables = variables
+
+    def _first(self, names: tuple[str, ...]) -> tuple[str, str] | None:
+        for name in names:
+            value = self._variables.get(name, "").strip()
+            if value:
+                return name, value
+        return None
+
+    def text(self, *names: str, default: str = "") -> str:
+        found = self._first(names)
+        return found[1] if found else default
+
+    def choice(self, *names: str, default: str, among: tuple[str, ...]) -> str:
+        found = self._first(names)
+        if found is None:
+            return default
+        name, value = found
+        if value not in among:
+            raise _nonsense(name, value, f"one of {', '.join(among)}")
+        return value
+
+    def whole(self, *names: str, default: int, least: int = 0, most: int | None = None) -> int:
+        found = self._first(names)
+        if found is None:
+            return default
+        name, text = found
+        wanted = f"a whole number from {least}" + ("" if most is None else f" to {most}")
+        try:
+            value = int(text)
+        except ValueError:
+            raise _nonsense(name, text, wanted) from None
+        if value < least or (most is not None and value > most):
+            raise _nonsense(name, text, wanted)
+        return value
+
+    def seconds(self, *names: str, default: float, least: float = 0.0) -> float:
+        found = self._first(names)
+        if found is None:
+            return default
+        name, text = found
+        wanted = f"a number of seconds, at least {least:g}"
+        try:
+            value = float(text)
+        except ValueError:
+            raise _nonsense(name, text, wanted) from None
+        if not isfinite(value) or value < least:
+            raise _nonsense(name, text, wanted)
+        return value
+
+    def flag(self, *names: str, default: bool) -> bool:
+        found = self._first(names)
+        if found is None:
+            return default
+        name, text = found
+        if text.lower() in TRUE:
+            return True
+        if text.lower() in FALSE:
+            return False
+        raise _nonsense(name, text, "1 or 0 (true, on, yes, false, off, no)")
+
+    def words(self, *names: str, default: tuple[str, ...] = ()) -> list[str]:
+        """A list: separated by commas, blanks around them ignored."""
+        found = self._first(names)
+        if found is None:
+            return list(default)
+        return [word.strip() for word in found[1].split(",") if word.strip()]
+
+    def table(self, *names: str) -> dict[str, str]:
+        """A JSON object of texts; empty when unset."""
+        found = self._first(names)
+        if found is None:
+            return {}
+        name, text = found
+        wanted = 'a JSON object of texts, such as {"ctx-size": "4096"}'
+        try:
+            value = json.loads(text)
+        except ValueError:
+            raise _nonsense(name, text, wanted) from None
+        if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
+            raise _nonsense(name, text, wanted)
+        return value
+
+
+def _nonsense(name: str, value: str, wanted: str) -> ImproperlyConfigured:
+    shown = value if len(value) <= 80 else value[:77] + "..."
+    return ImproperlyConfigured(f"{name}={shown!r} is not {wanted}")

@@ -1,0 +1,199 @@
+"""The outermost ASGI wrapper: what can be stopped before anything else runs is stopped here.
+
+It never holds back a byte: the body passes through as it comes, counted, and so does the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from routerproj import guard_rules as rules
+from routerproj.logs import request_id
+from routerproj.refusals import refusal
+from scheduler.protocol import Refused
+
+logger = logging.getLogger(__name__)
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+SLOWEST_BODY = 1024
+"""Bytes per second, beyond the time that any body may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuardConfig:
+    """`open_hosts` is None where keys are asked for; else the hosts under which the gateway may be
+    reached without one, and `open_origins` the pages that may call it."""
+
+    max_body: int
+    body_timeout_seconds: float
+    open_hosts: tuple[str, ...] | None = None
+    open_origins: tuple[str, ...] = ()
+
+
+class Guard:
+    def __init__(
+        self, application: Application, config: GuardConfig, is_gateway_path: Callable[[str], bool]
+    ) -> None:
+        self._application = application
+        self._config = config
+        self._is_gateway_path = is_gateway_path
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._http(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self._websocket(scope, receive, send)
+        else:
+            await self._application(scope, receive, send)
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        identifier = rules.request_id_of(scope)
+        token = request_id.set(identifier)
+        exchange = Exchange(identifier, receive, send, self._config)
+        try:
+            try:
+                exchange.expect(self._check(scope))
+            except Refused as error:
+                await exchange.refuse(error)
+                return
+            await self._answer(_clean(scope, identifier), exchange)
+        finally:
+            request_id.reset(token)
+
+    async def _answer(self, scope: Scope, exchange: Exchange) -> None:
+        try:
+            await self._application(scope, exchange.receive, exchange.send)
+        except Exception:
+            if exchange.refused:
+                return  # it choked on the disconnect that it was shown
+            logger.exception("%s %s failed", scope["method"], scope["path"])
+            if exchange.started:
+                raise  # the server cuts the connection: a cut answer never looks whole
+            await exchange.refuse(
+                Refused(
+                    "internal_error",
+                    f"something broke here; the log says more under {exchange.identifier}",
+                )
+            )
+
+    def _check(self, scope: Scope) -> int | None:
+        """The declared length of the body, of a request that may pass. Raises Refused."""
+        rules.check_headers(scope)
+        rules.check_path(scope)
+        length = rules.declared_length(scope)
+        if length is not None and length > self._config.max_body:
+            raise self.too_large(self._config)
+        if self._config.open_hosts is not None and self._is_gateway_path(scope["path"]):
+            rules.check_origin(scope, self._config.open_hosts, self._config.open_origins)
+        return length
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            rules.check_headers(scope)
+            rules.check_path(scope)
+        except Refused as error:
+            logger.info("WebSocket refused: %s", error.message)
+            await receive()
+            await send({"type": "websocket.close", "code": 1008, "reason": error.message[:120]})
+            return
+        await self._application(_clean(scope, rules.request_id_of(scope)), receive, send)
+
+    @staticmethod
+    def too_large(config: GuardConfig) -> Refused:
+        return Refused(
+            "body_too_large",
+            f"the body is larger than {config.max_body} bytes: CORRAL_MAX_BODY sets the limit",
+        )
+
+
+class Exchange:
+    """One request's `receive` and `send`, watched.
+
+    Once refused, the application is told that its client left, and what it still sends is dropped.
+    """
+
+    def __init__(self, identifier: str, receive: Receive, send: Send, config: GuardConfig) -> None:
+        self.identifier = identifier
+        self.started = False
+        self.refused = False
+        self._receive = receive
+        self._send = send
+        self._config = config
+        self._body_over = False
+        self._received = 0
+        self._waited = 0.0
+
+    def expect(self, length: int | None) -> None:
+        """The body's length as declared."""
+        self._body_over = length == 0
+
+    async def receive(self) -> Message:
+        if self.refused:
+            return {"type": "http.disconnect"}
+        if self._body_over:
+            return await self._receive()
+        try:
+            return await self._part_of_body()
+        except Refused as error:
+            await self.refuse(error)
+            return {"type": "http.disconnect"}
+
+    async def _part_of_body(self) -> Message:
+        """Only the time spent waiting for the client counts, never our own."""
+        allowed = self._config.body_timeout_seconds + self._received / SLOWEST_BODY
+        begun = monotonic()
+        try:
+            async with asyncio.timeout(max(0.0, allowed - self._waited)):
+                message = await self._receive()
+        except TimeoutError:
+            raise Refused(
+                "request_timeout", "the body did not arrive in time: CORRAL_BODY_TIMEOUT"
+            ) from None
+        self._waited += monotonic() - begun
+        if message["type"] == "http.request":
+            self._received += len(message.get("body", b""))
+            self._body_over = not message.get("more_body", False)
+            if self._received > self._config.max_body:
+                raise Guard.too_large(self._config)
+        else:
+            self._body_over = True
+        return message
+
+    async def send(self, message: Message) -> None:
+        if self.refused:
+            return
+        if message["type"] == "http.response.start":
+            self.started = True
+            headers = list(message.get("headers", ()))
+            if not any(name.lower() == b"x-request-id" for name, _ in headers):
+                headers.append((b"x-request-id", self.identifier.encode()))
+                message = {**message, "headers": headers}
+        await self._send(message)
+
+    async def refuse(self, error: Refused) -> None:
+        """Answers, unless an answer has begun: then the application's ending stands."""
+        self.refused = True
+        if self.started:
+            return
+        self.started = True
+        logger.info("refused: %s", error.message)
+        status, headers, body = refusal(error, self.identifier)
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body})
+
+
+def _clean(scope: Scope, identifier: str) -> Scope:
+    """The scope as the application sees it: no root path from outside, one sane request id."""
+    headers = [(name, value) for name, value in scope["headers"] if name != b"x-request-id"]
+    headers.append((b"x-request-id", identifier.encode()))
+    return {**scope, "root_path": "", "headers": headers}

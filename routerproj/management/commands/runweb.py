@@ -1,0 +1,64 @@
+"""`manage.py runweb`: the web process, on an inherited socket or on one of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import socket
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from routerproj.serve.listening import CannotListen, listen
+from routerproj.servers.limits import limits_from_settings
+from routerproj.wiring import Wiring
+
+
+class Command(BaseCommand):
+    help = "Runs the web process: the gateway, the admin, everything that speaks HTTP."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--fd", type=int, help="an inherited listening socket")
+        parser.add_argument(
+            "--server", choices=("uvicorn", "daphne"), default=settings.CORRAL_SERVER
+        )
+
+    def handle(self, *args: Any, fd: int | None, server: str, **options: Any) -> None:
+        _allow_many_descriptors()
+        try:
+            listener = (
+                listen(settings.CORRAL_HOST, settings.CORRAL_PORT)
+                if fd is None
+                else socket.socket(fileno=fd)
+            )
+        except (CannotListen, OSError) as error:
+            raise CommandError(f"cannot listen: {error}") from error
+        listener.setblocking(False)
+        serve_on(listener, server)
+
+
+def serve_on(listener: socket.socket, server: str) -> None:
+    """Each server is imported only where it serves: daphne's import installs a reactor."""
+    wiring = Wiring.from_settings()
+    limits = limits_from_settings()
+    if server == "uvicorn":
+        from routerproj.servers import uvicorn_server
+
+        uvicorn_server.serve(wiring.application, listener, limits, wiring.drain)
+        return
+    from routerproj.servers import daphne_server
+
+    if not daphne_server.serve(wiring.application, listener, limits, wiring.drain):
+        raise CommandError("daphne ended by itself; the log above says why")
+
+
+def _allow_many_descriptors() -> None:
+    """A request holds two sockets, the client's and the child's; the usual 1,024 is soon full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    with contextlib.suppress(OSError, ValueError):  # a sandbox may forbid it: then fewer clients
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,0 +1,80 @@
+"""What has to be there before anything is served: tables, an account, a key, models."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.db import connections, transaction
+
+from models_registry.demo import register_demo
+from models_registry.discovery import rescan
+from models_registry.models import Preset
+from models_registry.registration import register_model
+from proxy.keys import create_key
+from proxy.models import ApiKey
+
+ACCOUNT = "admin"
+KEY_NAME = "first run"
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Shown once. `api_key` is empty when there was a key already."""
+
+    account: str
+    password: str
+    api_key: str
+
+
+def prepare_database() -> None:
+    """Every start: an update brings its own migrations."""
+    call_command("migrate", interactive=False, verbosity=0)
+
+
+def first_credentials() -> Credentials | None:
+    """The account and the key of a first run; None when there is an account already.
+
+    There is no way over the web to make the first account: who starts the process gets it.
+    """
+    users = get_user_model()
+    with transaction.atomic():
+        if users.objects.exists():
+            return None
+        password = secrets.token_urlsafe(15)
+        users.objects.create_superuser(ACCOUNT, password=password)
+        api_key = "" if ApiKey.objects.exists() else create_key(KEY_NAME)
+    return Credentials(ACCOUNT, password, api_key)
+
+
+def offer_models(*, models_dir: str, model: str, demo: bool) -> tuple[list[str], str]:
+    """What there is to serve: lines for people, and the name of the preset of `model`.
+
+    Raises ModelsFolderMissing or NotRegistered for what the command line names and is not there.
+    """
+    lines = []
+    loaded = ""
+    if demo:
+        lines.append(register_demo())
+    if models_dir:
+        lines += rescan(Path(models_dir).expanduser().absolute()).lines()
+    if model:
+        loaded = register_model(Path(model).expanduser().absolute()).name
+        lines.append(f"{model} is offered as {loaded}")
+    return lines, loaded
+
+
+def some_model(preferred: str) -> str:
+    """A model for the example; empty when none is offered."""
+    names = list(Preset.objects.order_by("id").values_list("name", flat=True))
+    if preferred in names:
+        return preferred
+    return next((name for name in ("smollm2", *names) if name in names), "")
+
+
+def let_go_of_the_database() -> None:
+    """`serve` itself needs it no more."""
+    connections.close_all()

@@ -1,0 +1,237 @@
+"""From the command line to a running Corral: what is checked, prepared and said, in this order."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TextIO
+
+from django.conf import settings
+from django.core.checks import run_checks
+from django.db import Error as DatabaseError
+
+from models_registry.catalogue import engine_catalogue
+from models_registry.command_line import parse_overlay
+from models_registry.engine_path import llama_server
+from models_registry.errors import EngineMissing, ModelsFolderMissing, NotRegistered, OptionError
+from routerproj.serve import first_run
+from routerproj.serve.listening import CannotListen, is_loopback, listen, url_of
+from routerproj.serve.options import USAGE, BadOption, HelpWanted, ServeOptions, parse
+from routerproj.serve.output import Output, box, curl_line
+from routerproj.serve.probes import scheduler_answers
+from routerproj.serve.process import death_signal_available
+from routerproj.serve.roles import child_environment, roles
+from routerproj.serve.state_lock import StateInUse, StateLock
+from routerproj.serve.supervisor import CannotStart, Plan, Supervisor
+from scheduler.run_folder import UnsafeRunFolder, make_run_folder
+
+OLD_SCHEDULER_SECONDS = 20.0
+"""What a scheduler whose `serve` was killed may take to end its children."""
+
+WRONG_USAGE = 2
+CANNOT_RUN = 1
+
+
+class SchedulerInTheWay(Exception):
+    """A scheduler without a `serve` works on the same CORRAL_VAR."""
+
+
+def main(tokens: Sequence[str], out: TextIO, err: TextIO) -> int:
+    """The exit code: 0 after a stop that was asked for, 2 for what cannot be served like that."""
+    try:
+        options, command_line = understand(tokens)
+    except HelpWanted:
+        out.write(USAGE)
+        return 0
+    except (BadOption, OptionError, EngineMissing, CannotListen) as error:
+        err.write(f"serve: {error}\n")
+        return WRONG_USAGE
+    try:
+        return run(options, command_line, Output(out))
+    except (ModelsFolderMissing, NotRegistered) as error:
+        err.write(f"serve: {error}\n")
+        return WRONG_USAGE
+    except (
+        StateInUse,
+        SchedulerInTheWay,
+        CannotListen,
+        CannotStart,
+        UnsafeRunFolder,
+        DatabaseError,
+        OSError,
+    ) as error:
+        err.write(f"serve: {error}\n")
+        return CANNOT_RUN
+
+
+def understand(tokens: Sequence[str]) -> tuple[ServeOptions, dict[str, str]]:
+    """The options, and llama-server's among them by canonical key."""
+    options = parse(tokens, defaults())
+    if options.no_auth and not is_loopback(options.host):
+        raise BadOption(
+            f"--no-auth would let anybody who reaches {options.host} use the models:"
+            " it is only for a loopback address such as 127.0.0.1"
+        )
+    if options.api_key_file:
+        options = replace(options, api_keys=(*options.api_keys, *keys_of(options.api_key_file)))
+    command_line = dict(settings.CORRAL_COMMAND_LINE)
+    if options.engine:
+        command_line |= parse_overlay(options.engine, engine_catalogue(llama_server()))
+    return options, command_line
+
+
+def defaults() -> ServeOptions:
+    """What the environment says."""
+    return ServeOptions(
+        host=settings.CORRAL_HOST,
+        port=settings.CORRAL_PORT,
+        server=settings.CORRAL_SERVER,
+        web_workers=settings.CORRAL_WEB_WORKERS,
+        drain_timeout_seconds=settings.CORRAL_DRAIN_TIMEOUT,
+        no_auth=settings.CORRAL_NO_AUTH,
+        api_keys=tuple(settings.CORRAL_API_KEYS),
+        cors_origins=tuple(settings.CORRAL_CORS_ORIGINS),
+        models_dir=settings.CORRAL_MODELS_DIR,
+        models_max=settings.CORRAL_MODELS_MAX,
+        models_autoload=settings.CORRAL_MODELS_AUTOLOAD,
+    )
+
+
+def keys_of(path: str) -> tuple[str, ...]:
+    """As llama-server reads it: one a line, `#` begins a comment. Raises BadOption."""
+    try:
+        lines = Path(path).expanduser().read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadOption(f"--api-key-file {path}: {error}") from error
+    keys = tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
+    if not keys:
+        raise BadOption(f"--api-key-file {path}: there is no key in it")
+    return keys
+
+
+def run(options: ServeOptions, command_line: Mapping[str, str], output: Output) -> int:
+    lock = StateLock(settings.CORRAL_VAR)
+    make_run_folder(settings.CORRAL_VAR)
+    listener = listen(options.host, options.port)
+    with listener:
+        url = url_of(listener)
+        output.say(f"Corral starts at {url}, its state in {settings.CORRAL_VAR}")
+        _warn(output)
+        first_run.prepare_database()
+        credentials = first_run.first_credentials()
+        lines, load = first_run.offer_models(
+            models_dir=options.models_dir, model=options.model, demo=settings.CORRAL_DEMO
+        )
+        for line in lines:
+            output.say(f"  {line}")
+        if credentials is not None:
+            output.say(_shown_once(credentials, url))
+        output.say(_how_to_use(options, credentials, url, first_run.some_model(load)))
+        first_run.let_go_of_the_database()
+        lock.announce(url)
+        return asyncio.run(_supervise(_plan(options, command_line, listener, url, load), output))
+
+
+def _plan(
+    options: ServeOptions,
+    command_line: Mapping[str, str],
+    listener: socket.socket,
+    url: str,
+    load: str,
+) -> Plan:
+    options = replace(options, port=listener.getsockname()[1])
+    environment = child_environment(os.environ, options, command_line)
+    scheduler, web, jobs = roles(
+        settings.BASE_DIR / "manage.py", options, environment, listener.fileno()
+    )
+    return Plan(
+        scheduler=scheduler,
+        web=web,
+        jobs=jobs,
+        control_socket=settings.CORRAL_CONTROL_SOCKET,
+        listener=listener,
+        url=url,
+        drain_timeout_seconds=options.drain_timeout_seconds,
+        load=load,
+    )
+
+
+async def _supervise(plan: Plan, output: Output) -> int:
+    supervisor = Supervisor(plan, output)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, supervisor.stop)
+    await _wait_for_an_old_scheduler(plan.control_socket, output)
+    clean = await supervisor.run()
+    output.say("Corral has stopped")
+    return 0 if clean else CANNOT_RUN
+
+
+async def _wait_for_an_old_scheduler(control_socket: Path, output: Output) -> None:
+    """One whose `serve` was killed ends by itself; one that somebody started does not."""
+    deadline = asyncio.get_running_loop().time() + OLD_SCHEDULER_SECONDS
+    told = False
+    while await scheduler_answers(control_socket):
+        if asyncio.get_running_loop().time() >= deadline:
+            raise SchedulerInTheWay(
+                f"a scheduler already runs on CORRAL_VAR={settings.CORRAL_VAR}:"
+                " stop it first, or give this one a CORRAL_VAR of its own"
+            )
+        if not told:
+            output.say("another scheduler still runs on this state: waiting for its end")
+            told = True
+        await asyncio.sleep(0.2)
+
+
+def _warn(output: Output) -> None:
+    for message in run_checks(tags=["corral"]):
+        output.say(f"  {'ERROR' if message.is_serious() else 'WARNING'} {message.msg}")
+        if message.hint:
+            output.say(f"    {message.hint}")
+    if not death_signal_available():
+        output.say(
+            "  WARNING setpriv (util-linux) is missing: `kill -9` of serve leaves its processes"
+        )
+
+
+def _shown_once(credentials: first_run.Credentials, url: str) -> str:
+    lines = [
+        "Shown once, keep them:",
+        "",
+        f"admin    {url}/admin/",
+        f"account  {credentials.account}",
+        f"password {credentials.password}",
+    ]
+    if credentials.api_key:
+        lines.append(f"API key  {credentials.api_key}")
+    return box(lines)
+
+
+def _how_to_use(
+    options: ServeOptions, credentials: first_run.Credentials | None, url: str, model: str
+) -> str:
+    key: str | None = "$CORRAL_KEY"
+    if options.no_auth:
+        key = None
+    elif credentials is not None and credentials.api_key:
+        key = credentials.api_key
+    lines = [f"  API      {url}/v1  (OpenAI clients: base_url)", f"  admin    {url}/admin/"]
+    if not is_loopback(options.host):
+        names = ", ".join(settings.ALLOWED_HOSTS)
+        lines.append(
+            f"  The admin answers under {names} only: name others in CORRAL_ALLOWED_HOSTS."
+            " The API is in the clear: put TLS in front of it."
+        )
+    if not model:
+        lines.append("  No model yet: put .gguf files into a folder and say --models-dir FOLDER.")
+        return "\n".join(lines)
+    if key == "$CORRAL_KEY":
+        lines.append("  A new key: manage.py createkey NAME. Then export CORRAL_KEY=..., and try")
+    else:
+        lines.append("  Try")
+    return "\n".join([*lines, "", curl_line(url, model, key), ""])

@@ -1,0 +1,59 @@
+"""From `serve`'s options to its processes: their command lines and their environment. Pure."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from routerproj.serve.options import ServeOptions
+from routerproj.serve.process import Role
+
+
+def child_environment(
+    environment: Mapping[str, str], options: ServeOptions, command_line: Mapping[str, str]
+) -> dict[str, str]:
+    """What settings.py of every process reads; the command line is above the environment.
+
+    An empty value counts as unset there, so what is empty here was empty in the environment too.
+    """
+    return dict(environment) | {
+        "CORRAL_HOST": options.host,
+        "CORRAL_PORT": str(options.port),
+        "CORRAL_SERVER": options.server,
+        "CORRAL_WEB_WORKERS": str(options.web_workers),
+        "CORRAL_DRAIN_TIMEOUT": str(options.drain_timeout_seconds),
+        "CORRAL_NO_AUTH": "1" if options.no_auth else "0",
+        "CORRAL_API_KEYS": ",".join(options.api_keys),
+        "CORRAL_CORS_ORIGINS": ",".join(options.cors_origins),
+        "CORRAL_MODELS_DIR": options.models_dir,
+        "CORRAL_MODELS_MAX": str(options.models_max),
+        "CORRAL_MODELS_AUTOLOAD": "1" if options.models_autoload else "0",
+        "CORRAL_COMMAND_LINE": json.dumps(dict(command_line)),
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def roles(
+    manage: Path, options: ServeOptions, environment: Mapping[str, str], fd: int
+) -> tuple[Role, list[Role], Role]:
+    """Scheduler, web and jobs."""
+
+    def command(*arguments: str) -> list[str]:
+        return [sys.executable, str(manage), *arguments]
+
+    web_environment = dict(environment)
+    if options.server == "daphne":
+        web_environment["CORRAL_DAPHNE"] = "1"
+    web = [
+        Role(
+            name="web" if options.web_workers == 1 else f"web {number}",
+            argv=command("runweb", "--fd", str(fd), "--server", options.server),
+            env=web_environment,
+            pass_fds=(fd,),
+        )
+        for number in range(1, options.web_workers + 1)
+    ]
+    scheduler = Role("scheduler", command("runscheduler"), environment)
+    return scheduler, web, Role("jobs", command("runjobs"), environment)

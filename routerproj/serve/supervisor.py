@@ -1,0 +1,156 @@
+"""Starts the processes, watches them, and stops them in order."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from routerproj.serve.output import Output
+from routerproj.serve.probes import ask, scheduler_answers, web_answers
+from routerproj.serve.process import Role, SupervisedProcess
+from routerproj.serve.restarts import Silence
+from scheduler.protocol import Load, Shutdown
+
+POLL_SECONDS = 0.1
+PING_SECONDS = 1.0
+DEATHS_BEFORE_READY = 3
+AFTER_DRAIN_SECONDS = 3.0
+"""What a web process may take beyond the drain timeout before it is killed."""
+
+ENDING_SECONDS = 4.0
+"""What scheduler and jobs may take once no web process is left; killed then, and children with
+the scheduler, by their death signal."""
+
+
+class CannotStart(Exception):
+    """A process keeps dying before all is ready; its output above says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to run. The listener is closed here as soon as a stop is asked for."""
+
+    scheduler: Role
+    web: Sequence[Role]
+    jobs: Role
+    control_socket: Path
+    listener: socket.socket
+    url: str
+    drain_timeout_seconds: float
+    load: str = ""
+
+
+class Supervisor:
+    def __init__(self, plan: Plan, output: Output) -> None:
+        self._plan = plan
+        self._output = output
+        self.scheduler = SupervisedProcess(plan.scheduler, output)
+        self.web = [SupervisedProcess(role, output) for role in plan.web]
+        self.jobs = SupervisedProcess(plan.jobs, output)
+        self._stop_asked = asyncio.Event()
+        self._forced = False
+
+    @property
+    def processes(self) -> list[SupervisedProcess]:
+        return [self.scheduler, *self.web, self.jobs]
+
+    def stop(self) -> None:
+        """The first time: in order. The second: at once."""
+        if not self._stop_asked.is_set():
+            self._output.say("stopping: running answers may end; once more stops at once")
+            self._stop_asked.set()
+            return
+        self._forced = True
+        for process in self.processes:
+            process.stop(signal.SIGKILL)
+
+    async def run(self) -> bool:
+        """Until stopped. True when all ended as asked; raises CannotStart."""
+        runs = {p.name: asyncio.create_task(p.run(), name=p.name) for p in self.processes}
+        side = [asyncio.create_task(self._watch_scheduler(), name="watch the scheduler")]
+        try:
+            await self._until_ready()
+            await self._first_to_end([self._stop_asked.wait(), *side])
+            await self._end(runs)
+        finally:
+            await self._end_at_once(runs, side)
+        return not self._forced
+
+    async def _until_ready(self) -> None:
+        """Also returns when a stop was asked for."""
+        while not self._stop_asked.is_set():
+            for process in self.processes:
+                if process.deaths >= DEATHS_BEFORE_READY:
+                    raise CannotStart(f"{process.name} does not start: its lines above say why")
+            if await self._is_ready():
+                if self._plan.load:
+                    await ask(self._plan.control_socket, Load(1, self._plan.load), 5.0)
+                self._announce()
+                return
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _is_ready(self) -> bool:
+        if not all(process.pid for process in self.processes):
+            return False
+        return await scheduler_answers(self._plan.control_socket) and await web_answers(
+            self._plan.url
+        )
+
+    def _announce(self) -> None:
+        for process in self.processes:
+            self._output.say(f"  {process.name:<11} pid {process.pid}")
+        self._output.say(f"Corral is ready at {self._plan.url}")
+
+    async def _watch_scheduler(self) -> None:
+        silence = Silence()
+        while True:
+            await asyncio.sleep(PING_SECONDS)
+            pid = self.scheduler.pid
+            if pid is None:
+                continue
+            answered = await scheduler_answers(self._plan.control_socket)
+            if pid == self.scheduler.pid and silence.hangs(
+                pid, answered=answered, now=time.monotonic()
+            ):
+                self._output.say("the scheduler does not answer any more: it is killed")
+                self.scheduler.send(signal.SIGKILL)
+
+    async def _end(self, runs: dict[str, asyncio.Task[None]]) -> None:
+        """Nothing new comes in; answers end; then those they needed."""
+        self._plan.listener.close()
+        await ask(self._plan.control_socket, Shutdown(id=1), 2.0)
+        for process in self.web:
+            process.stop()
+        await self._gone(
+            [runs[process.name] for process in self.web],
+            self._plan.drain_timeout_seconds + AFTER_DRAIN_SECONDS,
+        )
+        for process in (self.scheduler, self.jobs):
+            process.stop()
+        await self._gone([runs[self.scheduler.name], runs[self.jobs.name]], ENDING_SECONDS)
+
+    async def _end_at_once(
+        self, runs: dict[str, asyncio.Task[None]], side: Sequence[asyncio.Task[None]]
+    ) -> None:
+        for process in self.processes:
+            process.stop(signal.SIGKILL)
+        for task in side:
+            task.cancel()
+        await asyncio.gather(*runs.values(), *side, return_exceptions=True)
+
+    @staticmethod
+    async def _gone(tasks: Sequence[asyncio.Task[None]], longest_seconds: float) -> None:
+        await asyncio.wait(tasks, timeout=longest_seconds)
+
+    @staticmethod
+    async def _first_to_end(waits: Sequence[object]) -> None:
+        """Raises what the first to end raised: a watcher that broke ends the whole."""
+        tasks = [asyncio.ensure_future(wait) for wait in waits]  # type: ignore[call-overload]
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()

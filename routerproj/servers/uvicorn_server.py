@@ -1,0 +1,62 @@
+"""uvicorn on an inherited socket, with our protocol class and our ending."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from types import FrameType
+from typing import Any
+
+import uvicorn
+
+from routerproj.servers.limits import Limits
+from routerproj.servers.uvicorn_protocol import protocol_class
+
+Drain = Callable[[float], Awaitable[None]]
+
+CUT_SECONDS = 2
+"""After the drain timeout: what the gateway's own last words may take."""
+
+
+class GracefulServer(uvicorn.Server):
+    """The first signal: stop accepting, let running answers end, for as long as the drain may take.
+    The second: gone at once."""
+
+    def __init__(self, config: uvicorn.Config, drain: Drain, drain_timeout_seconds: float) -> None:
+        super().__init__(config)
+        self._drain = drain
+        self._drain_timeout_seconds = drain_timeout_seconds
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._drain_gateway(), name="drain")
+            tasks.create_task(super().shutdown(sockets), name="shutdown")
+
+    async def _drain_gateway(self) -> None:
+        await self._drain(self._drain_timeout_seconds)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        # Not kept for raising again: a stop that was asked for ends with exit code 0.
+        if self.should_exit:
+            os._exit(128 + sig)
+        self.should_exit = True
+
+
+def serve(application: Any, listener: socket.socket, limits: Limits, drain: Drain) -> None:
+    """Until SIGTERM or SIGINT. Other processes may accept from the same socket."""
+    config = uvicorn.Config(
+        application,
+        http=protocol_class(limits),
+        ws="websockets-sansio",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,  # X-Forwarded-For is not to be believed unless asked for
+        server_header=False,
+        timeout_keep_alive=math.ceil(limits.keep_alive_seconds),
+        timeout_graceful_shutdown=math.ceil(limits.drain_timeout_seconds) + CUT_SECONDS,
+    )
+    GracefulServer(config, drain, limits.drain_timeout_seconds).run(sockets=[listener])

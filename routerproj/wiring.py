@@ -1,0 +1,76 @@
+"""The whole ASGI application, put together: guard, CORS, Channels' router, gateway, Django."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from channels.routing import ProtocolTypeRouter
+from django.conf import settings
+from django.core.asgi import get_asgi_application
+
+from proxy.conf import proxy_config
+from proxy.consumers import GatewayApp
+from proxy.routing import is_gateway_path
+from routerproj.cors import with_cors
+from routerproj.guard import Application, Guard, GuardConfig, Receive, Scope, Send
+
+
+class Wiring:
+    """`application` for the server, and `drain` for its ending."""
+
+    def __init__(
+        self,
+        gateway: GatewayApp,
+        django: Application,
+        guard: GuardConfig,
+        cors_origins: tuple[str, ...] = (),
+    ) -> None:
+        self._gateway = gateway
+        self._gateway_http: Application = with_cors(gateway, cors_origins)
+        self._django = django
+        self._drained = False
+        routes = {"http": self._http, "websocket": _no_websocket, "lifespan": self._lifespan}
+        self.application: Application = Guard(ProtocolTypeRouter(routes), guard, is_gateway_path)
+
+    @classmethod
+    def from_settings(cls) -> Wiring:
+        origins = tuple(settings.CORRAL_CORS_ORIGINS)
+        return cls(
+            GatewayApp(proxy_config()),
+            cast(Application, get_asgi_application()),
+            GuardConfig(
+                max_body=settings.CORRAL_MAX_BODY,
+                body_timeout_seconds=settings.CORRAL_BODY_TIMEOUT,
+                open_hosts=tuple(settings.ALLOWED_HOSTS) if settings.CORRAL_NO_AUTH else None,
+                open_origins=origins,
+            ),
+            origins,
+        )
+
+    async def drain(self, timeout_seconds: float) -> None:
+        """Answers under way may end, for so long; what is left gets an error and is cut."""
+        if not self._drained:
+            self._drained = True
+            await self._gateway.drain(timeout_seconds)
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        gateway = is_gateway_path(scope["path"])
+        await (self._gateway_http if gateway else self._django)(scope, receive, send)
+
+    async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The gateway opens what it needs with its first request, and `drain` closes it. Our own
+        servers have drained before this; another one has let its answers end."""
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.shutdown":
+                await self.drain(0.0)
+            await send({"type": f"{message['type']}.complete"})
+            if message["type"] == "lifespan.shutdown":
+                return
+
+
+async def _no_websocket(scope: Scope, receive: Receive, send: Send) -> None:
+    """Nothing speaks WebSocket yet: the handshake is refused, not left hanging."""
+    message: Any = await receive()
+    if message["type"] == "websocket.connect":
+        await send({"type": "websocket.close", "code": 1000, "reason": "nothing here"})

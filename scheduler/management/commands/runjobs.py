@@ -1,0 +1,76 @@
+"""`manage.py runjobs`: a consumer for each job queue, in one process, until SIGTERM or SIGINT."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from importlib import import_module
+from typing import Any
+
+from django.core.management.base import BaseCommand
+from huey.consumer import Consumer
+
+from models_registry.jobs import downloads, measures
+
+LONGEST_DELAY_SECONDS = 0.1
+"""Between two looks at an empty queue: a measurement waits behind a request."""
+
+LOOK_AT_WORKERS_SECONDS = 5.0
+SHUTDOWN_SECONDS = 3
+"""A job that runs longer is abandoned: jobs are safe to run again."""
+
+TASK_MODULES = ("models_registry.jobs", "scheduler.tasks")
+"""Importing them puts their jobs on the queues."""
+
+
+class QuietConsumer(Consumer):  # type: ignore[misc]
+    """Leaves signals alone: two consumers share this process."""
+
+    def _set_signal_handlers(self) -> None:
+        pass
+
+
+def consumers() -> list[QuietConsumer]:
+    for module in TASK_MODULES:
+        import_module(module)
+    return [
+        QuietConsumer(
+            queue,
+            workers=1,
+            initial_delay=LONGEST_DELAY_SECONDS / 2,
+            max_delay=LONGEST_DELAY_SECONDS,
+            shutdown_timeout=SHUTDOWN_SECONDS,
+        )
+        for queue in (downloads, measures)
+    ]
+
+
+class Command(BaseCommand):
+    help = "Runs the background jobs: downloads and measures, each in a queue of its own."
+    requires_system_checks: list[str] = []
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        stop = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
+        running = consumers()
+        for consumer in running:
+            consumer.start()
+        self.stdout.write("jobs run: downloads, measures")
+        self.stdout.flush()
+        try:
+            self._watch(running, stop)
+        finally:
+            for consumer in running:
+                consumer.stop_flag.set()
+            for consumer in running:
+                consumer.stop(graceful=True)
+
+    def _watch(self, running: list[QuietConsumer], stop: threading.Event) -> None:
+        """Until stopped. Ends the process when a consumer's thread has died: half a process is
+        worse than none, and `serve` starts a whole one."""
+        while not stop.wait(LOOK_AT_WORKERS_SECONDS):
+            for consumer in running:
+                threads = [consumer.scheduler, *(thread for _, thread in consumer.worker_threads)]
+                if not all(thread.is_alive() for thread in threads):
+                    raise SystemExit("a worker of the jobs died; the log above says why")
