@@ -1,0 +1,87 @@
+"""Rows of the registry with sensible defaults, a stand-in engine, and a stand-in scheduler."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models_registry import ports
+from models_registry.models import ModelFile, Preset
+from models_registry.ports import PresetStatus, SchedulerUnavailable
+
+HELP = Path(__file__).parents[1] / "unit" / "registry" / "help-0.3.36.txt"
+
+
+def stand_in_engine(folder: Path) -> str:
+    """A program that says what a real llama-server says to --help."""
+    program = folder / "llama-server"
+    program.write_text(f"#!/bin/sh\nexec cat '{HELP}'\n")
+    program.chmod(0o755)
+    return str(program)
+
+
+def use_stand_in_engine(settings: Any, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Also shuts out what the environment of whoever runs the tests would add."""
+    for name in os.environ:
+        if name.startswith("LLAMA_ARG_"):
+            monkeypatch.delenv(name)
+    settings.CORRAL_LLAMA_SERVER = stand_in_engine(folder)
+    settings.CORRAL_COMMAND_LINE = {}
+
+
+def gguf(path: Path, size: int = 4) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"GGUF".ljust(size, b"\0"))
+    return path
+
+
+def make_model_file(path: Path, **fields: Any) -> ModelFile:
+    return ModelFile.objects.create(path=str(gguf(path)), size=4, **fields)
+
+
+def make_preset(name: str, model_file: ModelFile, **fields: Any) -> Preset:
+    return Preset.objects.create(name=name, model_file=model_file, **fields)
+
+
+@dataclass
+class FakeScheduler:
+    """Answers as it is told, and keeps what it was asked."""
+
+    answer: dict[str, PresetStatus] = field(default_factory=dict)
+    refuses: Exception | None = None
+    asked: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def _ask(self, *question: Any) -> None:
+        self.asked.append(question)
+        if self.refuses is not None:
+            raise self.refuses
+
+    def load(self, preset: str) -> None:
+        self._ask("load", preset)
+
+    def unload(self, preset: str, *, force: bool = False) -> None:
+        self._ask("unload", preset, force)
+
+    def reload(self, revision: int) -> None:
+        self._ask("reload", revision)
+
+    def statuses(self) -> dict[str, PresetStatus]:
+        self._ask("statuses")
+        return self.answer
+
+    def times(self, question: str) -> int:
+        return sum(asked[0] == question for asked in self.asked)
+
+
+def use_scheduler(monkeypatch: pytest.MonkeyPatch, scheduler: FakeScheduler) -> FakeScheduler:
+    """In place of the registered one, until the test ends."""
+    monkeypatch.setattr(ports, "_scheduler", scheduler)
+    return scheduler
+
+
+def away() -> FakeScheduler:
+    return FakeScheduler(refuses=SchedulerUnavailable("nobody listens on <control.sock>"))

@@ -1,0 +1,235 @@
+"""Rules at the fields, through the admin's own forms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from models_registry.models import Alias, ModelFile, Preset
+
+from .registry_rows import (
+    FakeScheduler,
+    gguf,
+    make_model_file,
+    make_preset,
+    use_scheduler,
+    use_stand_in_engine,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _engine(settings: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    use_stand_in_engine(settings, monkeypatch, tmp_path)
+    use_scheduler(monkeypatch, FakeScheduler())
+
+
+@pytest.fixture
+def model_file(tmp_path: Path) -> ModelFile:
+    return make_model_file(tmp_path / "a.gguf")
+
+
+def form(model_file: ModelFile, name: str = "a", **fields: Any) -> dict[str, Any]:
+    """What a browser sends for a preset with one empty row of aliases."""
+    return {
+        "name": name,
+        "model_file": model_file.pk,
+        "extra_options": "",
+        "aliases-TOTAL_FORMS": 1,
+        "aliases-INITIAL_FORMS": 0,
+        "aliases-0-name": "",
+        **fields,
+    }
+
+
+def errors_of(client: Client, data: dict[str, Any], pk: int | None = None) -> dict[str, list[str]]:
+    """Field errors of the page that comes back; empty when it was saved."""
+    url = (
+        reverse("admin:models_registry_preset_change", args=[pk])
+        if pk
+        else reverse("admin:models_registry_preset_add")
+    )
+    response = client.post(url, data)
+    if response.status_code == 302:
+        return {}
+    page = response.context["adminform"].form
+    inline = response.context["inline_admin_formsets"][0].formset
+    found = dict(page.errors)
+    for number, row in enumerate(inline.errors):
+        found |= {f"aliases-{number}-{field}": told for field, told in row.items()}
+    if inline.non_form_errors():
+        found["aliases"] = inline.non_form_errors()
+    return found
+
+
+def test_a_good_preset_is_saved_with_its_alias(admin_client: Client, model_file: ModelFile) -> None:
+    data = form(
+        model_file,
+        "user/repo:Q4_K_M",
+        ctx_size="4096",
+        n_gpu_layers="auto",
+        flash_attn="on",
+        cache_type_k="q8_0",
+        embeddings="true",
+        extra_options="temp = 0.5\n# a remark\nno-warmup = true",
+        **{"aliases-0-name": "chat"},
+    )
+
+    assert errors_of(admin_client, data) == {}
+
+    preset = Preset.objects.get()
+    assert (preset.name, preset.ctx_size, preset.embeddings) == ("user/repo:Q4_K_M", 4096, True)
+    assert preset.threads is None
+    assert Alias.objects.get().preset == preset
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("host = 0.0.0.0", "refused because it would let the child listen elsewhere"),
+        ("LLAMA_ARG_HOST = 0.0.0.0", "refused because it would let the child listen elsewhere"),
+        ("chat-template-file = /etc/passwd", "refused because it would let the child read"),
+        ("tools = all", "refused because it would let the child run tools"),
+        ("alias = x", "refused because it is set by Corral"),
+        ("m = /etc/passwd", "refused because it has a field of its own"),
+        ("stop-timeout = 3", "set the preset&#x27;s own field: Stop timeout"),
+        ("load-on-startup = 1", "set the preset&#x27;s own field: Load on startup"),
+        ("temprature = 1", "did you mean temperature"),
+        ("temp = hot", "takes a number"),
+        ("temp =", "has no value"),
+        ("no-warmup", "is not `key = value`"),
+        ("np = 0x10", "takes a whole number"),
+        ("ctx-size = 1", "the field for ctx-size is set as well"),
+        ("top-k = 1\ntop_k = 2", "top-k is set in an earlier line"),
+        ("draft-max = 1", "has been removed"),
+        ("<img src=x onerror=alert(1)> = 1", "&lt;img"),
+    ],
+)
+def test_a_bad_line_is_refused_at_its_field_with_its_name(
+    admin_client: Client, model_file: ModelFile, line: str, words: str
+) -> None:
+    data = form(model_file, ctx_size="4096", extra_options=line)
+
+    found = errors_of(admin_client, data)
+
+    assert list(found) == ["extra_options"]
+    assert words in str(found["extra_options"])
+    assert "line " in str(found["extra_options"])
+    assert Preset.objects.count() == 0
+
+
+def test_every_bad_line_is_told_at_once(admin_client: Client, model_file: ModelFile) -> None:
+    data = form(model_file, extra_options="host = 1\ntemp = 1\nport = 2", cache_type_k="f17")
+
+    found = errors_of(admin_client, data)
+
+    assert len(found["extra_options"]) == 2
+    assert "takes one of f32" in str(found["cache_type_k"])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("name", "../a"),
+        ("name", "-a"),
+        ("name", "a,b"),
+        ("parallel", "0"),
+        ("threads", "-1"),
+        ("ctx_size", "99999999999"),
+        ("n_gpu_layers", "most"),
+        ("n_gpu_layers", "\uff14"),
+        ("flash_attn", "maybe"),
+        ("stop_timeout", "-1"),
+    ],
+)
+def test_a_bad_value_is_refused_at_its_field(
+    admin_client: Client, model_file: ModelFile, field: str, value: str
+) -> None:
+    found = errors_of(admin_client, form(model_file, **{field: value}))
+
+    assert list(found) == [field]
+
+
+def test_a_preset_cannot_have_the_name_of_an_alias(
+    admin_client: Client, model_file: ModelFile
+) -> None:
+    Alias.objects.create(name="taken", preset=make_preset("a", model_file))
+
+    assert list(errors_of(admin_client, form(model_file, "taken"))) == ["name"]
+
+
+def test_an_alias_cannot_have_the_name_of_a_preset(
+    admin_client: Client, model_file: ModelFile
+) -> None:
+    make_preset("taken", model_file)
+
+    found = errors_of(admin_client, form(model_file, "b", **{"aliases-0-name": "taken"}))
+
+    assert list(found) == ["aliases-0-name"]
+
+
+@pytest.mark.parametrize("name", ["b", "../x"])
+def test_an_alias_in_the_same_form_is_checked_against_the_new_name(
+    admin_client: Client, model_file: ModelFile, name: str
+) -> None:
+    preset = make_preset("a", model_file)
+
+    found = errors_of(admin_client, form(model_file, "b", **{"aliases-0-name": name}), pk=preset.pk)
+
+    assert found != {}
+    assert Preset.objects.get().name == "a"
+
+
+def test_a_rename_keeps_the_old_name_as_an_alias(
+    admin_client: Client, model_file: ModelFile
+) -> None:
+    preset = make_preset("old", model_file)
+
+    assert errors_of(admin_client, form(model_file, "new"), pk=preset.pk) == {}
+
+    assert Preset.objects.get().name == "new"
+    assert Alias.objects.get().name == "old"
+
+
+def test_without_an_engine_extra_options_are_not_taken_unchecked(
+    admin_client: Client, model_file: ModelFile, settings: Any
+) -> None:
+    settings.CORRAL_LLAMA_SERVER = "/nowhere/llama-server"
+
+    found = errors_of(admin_client, form(model_file, extra_options="temp = 1"))
+    saved = errors_of(admin_client, form(model_file, ctx_size="4096"))
+
+    assert "CORRAL_LLAMA_SERVER" in str(found["extra_options"])
+    assert saved == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("relative.gguf", "absolute path"),
+        ("/nowhere/a.gguf", "cannot be read"),
+        ("/dev/null", "not a file"),
+        ("/tmp/a\tb", "control characters"),
+    ],
+)
+def test_a_model_file_must_be_a_readable_file(admin_client: Client, path: str, words: str) -> None:
+    url = reverse("admin:models_registry_modelfile_add")
+
+    response = admin_client.post(url, {"path": path, "mmproj": ""})
+
+    assert words in str(response.context["adminform"].form.errors["path"])
+
+
+def test_a_model_file_added_by_hand_knows_its_size(admin_client: Client, tmp_path: Path) -> None:
+    file = gguf(tmp_path / "b.gguf", size=99)
+    url = reverse("admin:models_registry_modelfile_add")
+
+    response = admin_client.post(url, {"path": str(file), "mmproj": ""})
+
+    assert response.status_code == 302
+    assert ModelFile.objects.get(path=str(file)).size == 99

@@ -1,0 +1,260 @@
+"""What our uvicorn protocol stops before the application is called, seen on raw sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from routerproj.servers.limits import Limits
+from routerproj.servers.uvicorn_protocol import protocol_class
+
+Connect = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
+OK = b"HTTP/1.1 200 OK"
+GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+async def hello(scope: Any, receive: Any, send: Any) -> None:
+    await send(
+        {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]}
+    )
+    await send({"type": "http.response.body", "body": b"hi"})
+
+
+async def reads_body_then_hello(scope: Any, receive: Any, send: Any) -> None:
+    while (await receive()).get("more_body"):
+        pass
+    await hello(scope, receive, send)
+
+
+@asynccontextmanager
+async def server(application: Any = hello, **changed: Any) -> AsyncIterator[Connect]:
+    limits = Limits(
+        **{
+            "max_headers": 2000,
+            "header_timeout_seconds": 30.0,
+            "keep_alive_seconds": 30.0,
+            "max_connections": 10,
+            "drain_timeout_seconds": 1.0,
+            **changed,
+        }
+    )
+    http = protocol_class(limits)
+    config = uvicorn.Config(application, http=http, ws="none", lifespan="off", log_config=None)
+    config.timeout_keep_alive = limits.keep_alive_seconds
+    config.load()
+    state = ServerState()
+    listening = await asyncio.get_running_loop().create_server(
+        lambda: http(config, state, {}), "127.0.0.1", 0
+    )
+    port = listening.sockets[0].getsockname()[1]
+    writers: list[asyncio.StreamWriter] = []
+
+    async def connect() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writers.append(writer)
+        return reader, writer
+
+    try:
+        yield connect
+    finally:
+        for writer in writers:
+            writer.close()
+        listening.close()
+        for connection in list(state.connections):
+            connection.transport.raw.abort()
+        await asyncio.sleep(0)
+        await listening.wait_closed()
+
+
+async def answer_to(connect: Connect, sent: bytes) -> bytes:
+    """Everything up to the end of the connection."""
+    reader, writer = await connect()
+    writer.write(sent)
+    return await reader.read()
+
+
+def status_and_code(answer: bytes) -> tuple[int, str]:
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return int(head.split()[1]), json.loads(body)["error"]["code"]
+
+
+async def test_a_plain_request_is_answered() -> None:
+    async with server() as connect:
+        reader, writer = await connect()
+        writer.write(GET)
+
+        assert (await reader.readline()).startswith(OK)
+
+
+async def test_whole_headers_over_the_limit_get_431() -> None:
+    padding = b"".join(b"X-%d: %s\r\n" % (n, b"x" * 500) for n in range(5))
+    async with server() as connect:
+        answer = await answer_to(
+            connect, b"GET / HTTP/1.1\r\nHost: localhost\r\n" + padding + b"\r\n"
+        )
+
+    assert status_and_code(answer) == (431, "headers_too_large")
+
+
+async def test_headers_that_never_end_get_431_at_the_limit() -> None:
+    async with server() as connect:
+        answer = await answer_to(connect, b"GET / HTTP/1.1\r\nX-Endless: " + b"x" * 5000)
+
+    assert status_and_code(answer) == (431, "headers_too_large")
+
+
+async def test_more_than_a_hundred_fields_get_431() -> None:
+    fields = b"".join(b"A%d: b\r\n" % n for n in range(120))
+    async with server() as connect:
+        answer = await answer_to(connect, b"GET / HTTP/1.1\r\n" + fields + b"\r\n")
+
+    assert status_and_code(answer) == (431, "headers_too_large")
+
+
+async def test_an_endless_target_gets_431() -> None:
+    async with server() as connect:
+        answer = await answer_to(connect, b"GET /" + b"x" * 5000)
+
+    assert status_and_code(answer) == (431, "headers_too_large")
+
+
+async def test_a_body_larger_than_the_header_limit_is_no_header() -> None:
+    request = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000\r\n\r\n" + b"x" * 9000
+    async with server(reads_body_then_hello) as connect:
+        reader, writer = await connect()
+        writer.write(request)
+
+        assert (await reader.readline()).startswith(OK)
+
+
+async def test_a_second_request_on_the_connection_has_a_limit_of_its_own() -> None:
+    padded = b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 1500 + b"\r\n\r\n"
+    async with server() as connect:
+        reader, writer = await connect()
+        for _ in range(3):
+            writer.write(padded)
+            assert (await reader.readline()).startswith(OK)
+            await reader.readuntil(b"\r\n\r\nhi")
+
+
+async def test_dripping_headers_get_408_at_the_deadline_whatever_comes() -> None:
+    async with server(header_timeout_seconds=0.3) as connect:
+        reader, writer = await connect()
+        writer.write(b"GET / HTTP/1.1\r\n")
+        dripping = asyncio.create_task(_drip(writer))
+        answer = await reader.read()
+        dripping.cancel()
+
+    assert status_and_code(answer) == (408, "request_timeout")
+
+
+async def test_a_connection_that_says_nothing_is_closed_without_a_word() -> None:
+    async with server(header_timeout_seconds=0.1) as connect:
+        assert await answer_to(connect, b"") == b""
+
+
+async def test_a_slow_answer_is_not_a_slow_head() -> None:
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        await asyncio.sleep(0.4)
+        await hello(scope, receive, send)
+
+    async with server(slow, header_timeout_seconds=0.1) as connect:
+        reader, writer = await connect()
+        writer.write(GET)
+
+        assert (await reader.readline()).startswith(OK)
+
+
+async def test_a_slow_body_is_not_a_slow_head() -> None:
+    async with server(reads_body_then_hello, header_timeout_seconds=0.1) as connect:
+        reader, writer = await connect()
+        writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n")
+        await asyncio.sleep(0.3)
+        writer.write(b"xx")
+
+        assert (await reader.readline()).startswith(OK)
+
+
+async def test_half_a_next_request_after_an_answer_meets_the_deadline_too() -> None:
+    async with server(header_timeout_seconds=0.2) as connect:
+        reader, writer = await connect()
+        writer.write(GET)
+        await reader.readuntil(b"\r\n\r\nhi")
+        writer.write(b"GET / HT")
+
+        assert status_and_code(await reader.read()) == (408, "request_timeout")
+
+
+async def test_an_idle_connection_is_closed_after_the_keep_alive_time() -> None:
+    async with server(keep_alive_seconds=0.1) as connect:
+        assert (await answer_to(connect, GET)).endswith(b"\r\n\r\nhi")
+
+
+async def test_one_connection_too_many_gets_503_and_when_to_come_back() -> None:
+    async with server(max_connections=2) as connect:
+        for _ in range(2):
+            reader, writer = await connect()
+            writer.write(GET)
+            await reader.readline()
+
+        answer = await answer_to(connect, GET)
+
+    assert status_and_code(answer) == (503, "too_many_connections")
+    assert b"retry-after: 1" in answer
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET http://evil.example/admin/ HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET //evil.example/admin/ HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"CONNECT evil.example:443 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost : localhost\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nX: a\r\n b\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nX: a\0b\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: l\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: l\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: l\r\nContent-Length: +5\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: l\r\nTransfer-Encoding: xchunked\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: l\r\nTransfer-Encoding: chunked, identity\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00",
+    ],
+)
+async def test_what_is_no_plain_request_gets_400_in_our_shape(sent: bytes) -> None:
+    async with server(reads_body_then_hello) as connect:
+        answer = await answer_to(connect, sent)
+
+    assert status_and_code(answer) == (400, "invalid_request")
+
+
+async def test_a_refused_client_that_still_sends_can_read_why() -> None:
+    async def too_large(scope: Any, receive: Any, send: Any) -> None:
+        headers = [(b"content-length", b"3"), (b"connection", b"close")]
+        await send({"type": "http.response.start", "status": 413, "headers": headers})
+        await send({"type": "http.response.body", "body": b"big"})
+
+    async with server(too_large) as connect:
+        reader, writer = await connect()
+        writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3000000\r\n\r\n")
+        for _ in range(30):
+            writer.write(b"x" * 100_000)
+            await writer.drain()
+
+        assert (await reader.read()).startswith(b"HTTP/1.1 413 ")
+
+
+async def _drip(writer: asyncio.StreamWriter) -> None:
+    number = 0
+    while True:
+        await asyncio.sleep(0.02)
+        number += 1
+        writer.write(b"X-%d: y\r\n" % number)
