@@ -13,7 +13,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, assert_never
+from typing import Any, assert_never, cast
 
 import msgspec
 
@@ -100,9 +100,9 @@ class _Connection(asyncio.Protocol):
     # What the event loop calls -----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        transport.set_write_buffer_limits(high=PAUSE_AT)
-        self._transport = transport
+        # Not by isinstance: uvloop's transports are none of asyncio's classes.
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=PAUSE_AT)
         self._connections.add(self)
 
     def data_received(self, data: bytes) -> None:
