@@ -33,6 +33,7 @@ async def scheduler_answers(control_socket: Path, timeout_seconds: float = 3.0) 
 
 
 async def web_answers(url: str, timeout_seconds: float = 3.0) -> bool:
+    """Also true for a process that lives and serves other host names than this one."""
     address = urlsplit(url)
     try:
         async with asyncio.timeout(timeout_seconds):
@@ -46,4 +47,4 @@ async def web_answers(url: str, timeout_seconds: float = 3.0) -> bool:
                 writer.close()
     except (OSError, TimeoutError, ValueError):
         return False
-    return status.startswith(b"HTTP/1.1 200")
+    return status.startswith(b"HTTP/1.1 200") or status.startswith(b"HTTP/1.1 403")

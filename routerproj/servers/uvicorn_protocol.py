@@ -180,7 +180,12 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._arm()  # the next request has begun to arrive meanwhile
 
     def _check_head(self) -> None:
-        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        size = len(self.url)
+        for name, value in self.headers:
+            size += len(name) + len(value) + 4
+            # The parser says so only after it has handed the request over.
+            if name == b"transfer-encoding" and value.strip().lower() != b"chunked":
+                raise Refused("invalid_request", "the only Transfer-Encoding understood is chunked")
         if size > self.limits.max_headers or len(self.headers) > MAX_HEADER_FIELDS:
             raise self._headers_too_large()
         # The parser would take the host out of the target, and the application never see it.
