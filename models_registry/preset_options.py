@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from models_registry.catalogue import Catalogue, Kind, Option
+from models_registry.catalogue import Catalogue
 from models_registry.command_line import known_option, option_value
 from models_registry.errors import OptionError
 from models_registry.option_values import checked_value
-from models_registry.refused_options import refusal
 
 if TYPE_CHECKING:
     from models_registry.models import Preset
@@ -125,12 +124,3 @@ def preset_layer(preset: Preset, catalogue: Catalogue) -> dict[str, str]:
     if errors:
         raise errors[0]
     return columns | extra
-
-
-def settable_options(catalogue: Catalogue) -> list[Option]:
-    """What extra options may name: for the admin's help."""
-    return [
-        option
-        for option in catalogue.options
-        if not option.removed and refusal(option) is None and option.kind is not Kind.PAIR
-    ]
