@@ -6,8 +6,8 @@ import asyncio
 import mmap
 import os
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -29,16 +29,17 @@ class Body:
         self._spool = spool
         self.size = len(held) if held is not None else _size(spool)
         self.spooled = spool is not None
-        self._map: mmap.mmap | None = None
         self._sending: asyncio.Future[Any] | None = None
 
-    def view(self) -> bytes | mmap.mmap:
+    @contextmanager
+    def view(self) -> Iterator[bytes | mmap.mmap]:
+        """The whole body, to look at inside the block."""
         if self._held is not None:
-            return self._held
+            yield self._held
+            return
         assert self._spool is not None
-        if self._map is None:
-            self._map = mmap.mmap(self._spool.fileno(), self.size, access=mmap.ACCESS_READ)
-        return self._map
+        with mmap.mmap(self._spool.fileno(), self.size, access=mmap.ACCESS_READ) as mapped:
+            yield mapped
 
     def sent_by(self, sending: asyncio.Future[Any]) -> None:
         """It is needed as long as this runs, also when it is closed meanwhile."""
@@ -54,8 +55,6 @@ class Body:
         if self._sending is not None and not self._sending.done():
             self._sending.add_done_callback(lambda _: self.close())
             return
-        if self._map is not None:
-            self._map.close()
         if self._spool is not None:
             self._spool.close()
         self._held = b""

@@ -204,7 +204,8 @@ class GatewayApp:
         request, watch, config = carriage.request, carriage.watch, self._config
         body = carriage.body = await read_body(request.receive, request.headers, config, watch)
         watch.follow(request.receive)
-        addressed = address(body.view())
+        with body.view() as view:
+            addressed = address(view)
         carriage.model = addressed.model
         if self._draining:
             raise Refused("shutting_down", "The gateway is shutting down.", retry_after_seconds=5.0)

@@ -20,6 +20,7 @@ from datetime import datetime, timedelta
 from channels.db import database_sync_to_async
 from django.conf import settings
 from django.db import Error as DatabaseError
+from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
@@ -57,11 +58,18 @@ def secret_digest(secret: bytes, pepper: bytes) -> str:
 
 
 def create_key(name: str, team: str = DEFAULT_TEAM, *, expires_at: datetime | None = None) -> str:
-    """A new key's text, which cannot be shown again. The team is made if it is missing."""
-    owner, _ = Team.objects.get_or_create(name=team)
-    key = ApiKey(team=owner, name=name, expires_at=expires_at)
-    text = give_secret(key)
-    key.save()
+    """A new key's text, which cannot be shown again. The team is made if it is missing.
+
+    Raises ValidationError for a name that is empty or too long.
+    """
+    with transaction.atomic():
+        owner = Team.objects.filter(name=team).first() or Team(name=team)
+        owner.full_clean()
+        owner.save()
+        key = ApiKey(team=owner, name=name, expires_at=expires_at)
+        text = give_secret(key)
+        key.full_clean()
+        key.save()
     return text
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from proxy.consumers import GatewayApp
@@ -81,3 +81,10 @@ class Exchange:
 
 def chat(model: object = "tiny", **fields: Any) -> bytes:
     return json.dumps({"model": model, "messages": [], **fields}).encode()
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    """Until it is so; not longer than half a minute."""
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110 - what is waited for has no event of its own
+            await asyncio.sleep(0.001)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from proxy.keys import create_key
 from proxy.models import DEFAULT_TEAM
@@ -18,4 +19,7 @@ class Command(BaseCommand):
         parser.add_argument("--team", default=DEFAULT_TEAM, help="made if it does not exist")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        self.stdout.write(create_key(options["name"], options["team"]))
+        try:
+            self.stdout.write(create_key(options["name"], options["team"]))
+        except ValidationError as error:
+            raise CommandError("; ".join(error.messages)) from error

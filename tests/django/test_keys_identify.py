@@ -1,0 +1,227 @@
+"""Whose request it is: by the key, whatever is thrown at it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.db import OperationalError, connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from proxy import keys
+from proxy.conf import ProxyConfig
+from proxy.keys import Caller, KeyRing, create_key
+from proxy.models import ApiKey
+from scheduler.protocol import Refused
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def config(**settings) -> ProxyConfig:
+    from django.conf import settings as django_settings
+
+    return ProxyConfig(
+        control_socket=Path("unused"),
+        temp_folder=Path("unused"),
+        secret_key=django_settings.SECRET_KEY,
+        **settings,
+    )
+
+
+@pytest.fixture
+async def ring() -> AsyncIterator[KeyRing]:
+    ring = KeyRing(config())
+    yield ring
+    await ring.close()
+
+
+@pytest.fixture
+def key() -> str:
+    return create_key("laptop", "blue")
+
+
+def bearer(key: str) -> list[tuple[bytes, bytes]]:
+    return [(b"authorization", b"Bearer " + key.encode())]
+
+
+async def refusal(ring: KeyRing, headers: list[tuple[bytes, bytes]]) -> str:
+    with pytest.raises(Refused) as refused:
+        await ring.identify(headers)
+    return refused.value.code
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        (b"authorization", "Bearer {}"),
+        (b"authorization", "bearer  {}"),
+        (b"authorization", "{}"),
+        (b"x-api-key", "{}"),
+    ],
+)
+async def test_a_key_is_taken_in_each_of_the_usual_places(ring, key, name, form):
+    caller = await ring.identify([(name, form.format(key).encode())])
+
+    assert caller == Caller("blue", key.split("_")[1])
+
+
+async def test_the_same_key_twice_is_one_key_and_two_keys_are_none(ring, key):
+    other = await sync_to_async(create_key)("other")
+
+    assert await ring.identify([*bearer(key), (b"x-api-key", key.encode())])
+    assert await refusal(ring, [*bearer(key), (b"x-api-key", other.encode())]) == "invalid_api_key"
+
+
+async def test_a_wrong_secret_a_wrong_id_and_no_key_are_refused_alike(ring, key):
+    _, public_id, secret = key.split("_", 2)
+    wrong_secret = f"ck_{public_id}_{secret[:-1]}{'a' if secret[-1] != 'a' else 'b'}"
+    wrong_id = f"ck_aaaaaaaa_{secret}"
+
+    assert await refusal(ring, bearer(wrong_secret)) == "invalid_api_key"
+    assert await refusal(ring, bearer(wrong_id)) == "invalid_api_key"
+    assert await refusal(ring, []) == "invalid_api_key"
+    assert await refusal(ring, [(b"authorization", b"")]) == "invalid_api_key"
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"' OR '1'='1",
+        b"ck_\0\0\0\0\0\0\0\0_" + b"a" * 43,
+        b"x" * 1_000_000,
+        "ck_äöüäöüäö_".encode() + b"a" * 43,
+        b"ck_AAAAAAAA_" + b"a" * 43,
+        b"\xff\xfe",
+        b"ck_%_" + b"a" * 43,
+    ],
+)
+async def test_garbage_never_reaches_the_database(ring, garbage):
+    def queries() -> CaptureQueriesContext:
+        return CaptureQueriesContext(connection)
+
+    captured = await sync_to_async(queries)()
+    await sync_to_async(captured.__enter__)()
+    try:
+        code = await refusal(ring, [(b"authorization", b"Bearer " + garbage)])
+    finally:
+        await sync_to_async(captured.__exit__)(None, None, None)
+
+    assert code == "invalid_api_key"
+    assert len(captured) == 0
+
+
+async def test_only_the_digest_is_kept(key):
+    row = await ApiKey.objects.aget(public_id=key.split("_")[1])
+
+    secret = key.split("_", 2)[2]
+    assert secret not in str(row.__dict__)
+    assert len(row.digest) == 64
+
+
+async def test_a_revoked_key_is_refused_as_soon_as_the_cache_has_aged(ring, key, monkeypatch):
+    await ring.identify(bearer(key))
+    await ApiKey.objects.aupdate(revoked_at=timezone.now())
+    monkeypatch.setattr(keys, "CACHE_SECONDS", 0.0)
+
+    assert await refusal(ring, bearer(key)) == "invalid_api_key"
+
+
+async def test_an_expired_key_is_refused_at_once_even_from_the_cache(ring, monkeypatch):
+    end = timezone.now() + timedelta(hours=1)
+    key = await sync_to_async(create_key)("short", expires_at=end)
+    monkeypatch.setattr(keys, "CACHE_SECONDS", 60.0)
+    await ring.identify(bearer(key))
+
+    clock = SimpleNamespace(time=end.timestamp, monotonic=time.monotonic)
+    monkeypatch.setattr(keys, "time", clock)
+
+    assert await refusal(ring, bearer(key)) == "invalid_api_key"
+
+
+async def test_many_at_once_cost_one_query_and_so_do_those_after_them(ring, key, monkeypatch):
+    asked = []
+    look_up = keys._usable_key
+
+    def counted(public_id: str):
+        asked.append(public_id)
+        return look_up(public_id)
+
+    monkeypatch.setattr(keys, "_usable_key", counted)
+    monkeypatch.setattr(keys, "CACHE_SECONDS", 60.0)
+
+    callers = await asyncio.gather(*(ring.identify(bearer(key)) for _ in range(50)))
+    await ring.identify(bearer(key))
+
+    assert {caller.team for caller in callers} == {"blue"}
+    assert len(asked) == 1
+
+
+async def test_unknown_keys_are_remembered_but_not_without_bound(ring, monkeypatch):
+    monkeypatch.setattr(keys, "CACHE_SIZE", 10)
+    for number in range(30):
+        digits = f"{number:08}".translate(str.maketrans("0189", "abcd"))
+        await refusal(ring, bearer(f"ck_{digits}_{'a' * 43}"))
+
+    assert len(ring._known) == 10
+
+
+async def test_a_broken_database_fails_closed_and_says_to_come_again(ring, key, monkeypatch):
+    def broken(public_id: str):
+        raise OperationalError("gone")
+
+    monkeypatch.setattr(keys, "_usable_key", broken)
+    with pytest.raises(Refused) as refused:
+        await ring.identify(bearer(key))
+
+    assert refused.value.code == "auth_unavailable"
+    assert refused.value.kind.status == 503
+    assert refused.value.retry_after_seconds is not None
+
+
+async def test_a_database_that_hangs_fails_closed(ring, key, monkeypatch):
+    hang = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def hangs(public_id: str):
+        asyncio.run_coroutine_threadsafe(hang.wait(), loop).result()
+
+    monkeypatch.setattr(keys, "_usable_key", hangs)
+    monkeypatch.setattr(keys, "LOOKUP_SECONDS", 0.05)
+    try:
+        assert await refusal(ring, bearer(key)) == "auth_unavailable"
+    finally:
+        hang.set()
+
+
+async def test_the_last_use_is_written_once_a_minute(ring, key):
+    for _ in range(3):
+        await ring.identify(bearer(key))
+    await ring.close()
+    first = (await ApiKey.objects.aget()).last_used_at
+    assert first is not None
+
+    another_process = KeyRing(config())
+    await another_process.identify(bearer(key))
+    await another_process.close()
+    assert (await ApiKey.objects.aget()).last_used_at == first
+
+
+async def test_keys_of_the_command_line_belong_to_the_default_team():
+    ring = KeyRing(config(api_keys=("sesame", "open")))
+
+    assert await ring.identify(bearer("open")) == Caller("default")
+    assert await refusal(ring, bearer("opem")) == "invalid_api_key"
+
+
+async def test_without_authentication_any_key_or_none_will_do():
+    ring = KeyRing(config(no_auth=True))
+
+    assert await ring.identify([]) == Caller("default")
+    assert await ring.identify(bearer("whatever")) == Caller("default")

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import gzip
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from .asking import Exchange, chat
+from .fakes import Connection, Received
+
+
+async def answers(received: Received, child: Connection) -> None:
+    await child.answer(b"{}")
+
+
+def open_files(folder: Path) -> list[os.stat_result]:
+    """Of this process: those in `folder`, also without a name."""
+    found = []
+    for link in Path("/proc/self/fd").iterdir():
+        try:
+            if str(link.readlink()).startswith(str(folder)):
+                found.append(link.stat())
+        except FileNotFoundError:
+            continue
+    return found
+
+
+async def test_a_large_body_waits_in_a_file_without_a_name_that_only_we_can_read(house, tmp_path):
+    body = chat(prompt="é" * 200_000)
+    seen: list[os.stat_result] = []
+
+    async def looks(received: Received, child: Connection) -> None:
+        seen.extend(open_files(tmp_path / "tmp"))
+        await child.answer(b"{}")
+
+    async with house(looks, retry_body=50_000) as h:
+        exchange = Exchange(h.app)
+        for at in range(0, len(body), 30_000):
+            exchange.give(body[at : at + 30_000], more=True)
+        exchange.give(b"")
+        await exchange.end()
+
+    assert exchange.status == 200
+    assert h.child.received[0].body == body
+    assert [(s.st_nlink, stat.S_IMODE(s.st_mode), s.st_size) for s in seen] == [
+        (0, 0o600, len(body))
+    ]
+    assert not open_files(tmp_path / "tmp")
+    assert list((tmp_path / "tmp").iterdir()) == []
+    assert stat.S_IMODE((tmp_path / "tmp").stat().st_mode) == 0o700
+
+
+async def test_a_small_body_touches_no_file(house, tmp_path):
+    async with house(answers) as h:
+        await Exchange(h.app, body=chat()).end()
+
+    assert not (tmp_path / "tmp").exists()
+
+
+async def test_a_body_stated_too_large_is_refused_before_it_is_read(house):
+    async with house(answers, max_body=1000) as h:
+        exchange = await Exchange(h.app, headers=[(b"content-length", b"1001")]).end()
+
+    assert exchange.status == 413
+    assert exchange.json["error"]["code"] == "body_too_large"
+    assert not h.scheduler.asked
+
+
+@pytest.mark.parametrize("retry_body", [100, 10_000])
+async def test_a_body_that_grows_too_large_is_refused_while_it_is_read(house, retry_body):
+    async with house(answers, max_body=1000, retry_body=retry_body) as h:
+        exchange = Exchange(h.app)
+        exchange.give(b"x" * 600, more=True)
+        exchange.give(b"x" * 600, more=True)
+        await exchange.end()
+
+    assert exchange.status == 413
+    assert exchange.header(b"connection") == b"close"
+    assert not h.scheduler.asked
+
+
+async def test_a_body_that_stops_coming_is_refused(house):
+    async with house(answers, body_timeout_seconds=0.05) as h:
+        exchange = Exchange(h.app)
+        exchange.give(b'{"model":', more=True)
+        await exchange.end()
+
+    assert exchange.status == 408
+    assert exchange.json["error"]["code"] == "request_timeout"
+    assert not h.scheduler.asked
+
+
+async def test_a_key_is_asked_for_before_the_body(house):
+    async with house(answers, no_auth=False) as h:
+        exchange = await Exchange(h.app).end()
+
+    assert exchange.status == 401
+    assert exchange.json["error"]["code"] == "invalid_api_key"
+    assert exchange.header(b"www-authenticate") == b"Bearer"
+    assert not h.scheduler.asked
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"", "invalid_json"),
+        (b"{", "invalid_json"),
+        (b'{"model":"tiny","messages":[}', "invalid_json"),
+        (b'{"model":"tiny"} trailing', "invalid_json"),
+        (b'{"model":"tiny","x":"\xff"}', "invalid_json"),
+        (b'{"model":"tiny","x":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "invalid_json"),
+        (gzip.compress(b'{"model":"tiny"}'), "invalid_json"),
+        (b"[]", "invalid_request"),
+        (b'{"model":"a","model":"b"}', "invalid_request"),
+        (b'{"m\\u006fdel":"a","model":"b"}', "invalid_request"),
+        (b"{}", "model_missing"),
+        (b'{"model":null}', "model_missing"),
+        (b'{"model":7}', "model_missing"),
+        (b'{"model":""}', "model_missing"),
+        (b'{"messages":[{"model":"tiny"}]}', "model_missing"),
+    ],
+)
+async def test_a_body_that_names_no_model_properly_loads_nothing(house, body, code):
+    async with house(answers) as h:
+        exchange = await Exchange(h.app, body=body).end()
+
+    assert exchange.status == 400
+    assert exchange.json["error"]["code"] == code
+    assert exchange.header(b"x-should-retry") == b"false"
+    assert not h.scheduler.asked
+
+
+async def test_a_compressed_body_is_refused_with_its_reason(house):
+    async with house(answers) as h:
+        headers = [(b"content-encoding", b"gzip")]
+        exchange = await Exchange(h.app, body=gzip.compress(chat()), headers=headers).end()
+
+    assert exchange.status == 400
+    assert "Compressed" in exchange.json["error"]["message"]
+    assert not h.scheduler.asked

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from scheduler.protocol import Refused
+
+from .asking import Exchange, chat
+from .fakes import Connection, Received
+
+
+async def answers(received: Received, child: Connection) -> None:
+    await child.answer(b"{}")
+
+
+async def test_an_unknown_model_is_404_for_openai_clients(house):
+    async with house(answers) as h:
+        h.scheduler.refusal = Refused("model_not_found", "no model is called 'x'; there is 'y'")
+        exchange = await Exchange(h.app, body=chat("x")).end()
+
+    assert exchange.status == 404
+    assert exchange.json == {
+        "error": {
+            "message": "no model is called 'x'; there is 'y'",
+            "type": "not_found_error",
+            "param": "model",
+            "code": "model_not_found",
+        }
+    }
+    assert exchange.header(b"x-should-retry") == b"false"
+
+
+async def test_an_unknown_model_is_400_in_llama_cpps_words_on_its_paths(house):
+    async with house(answers) as h:
+        h.scheduler.refusal = Refused("model_not_found", "no model is called 'x'; there is 'y'")
+        exchange = await Exchange(h.app, "/chat/completions", body=chat("x")).end()
+
+    assert exchange.status == 400
+    assert exchange.json == {
+        "error": {
+            "message": "model 'x' not found",
+            "type": "invalid_request_error",
+            "code": "model_not_found",
+            "status": 400,
+        }
+    }
+
+
+async def test_a_missing_model_is_said_in_llama_cpps_words_on_its_paths(house):
+    async with house(answers) as h:
+        exchange = await Exchange(h.app, "/completion", body=b"{}").end()
+
+    assert exchange.status == 400
+    assert exchange.json["error"]["message"] == "model name is missing from the request"
+    assert exchange.json["error"]["code"] == "model_missing"
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/completions"])
+async def test_what_waiting_cures_says_how_long_to_wait(house, path):
+    async with house(answers) as h:
+        h.scheduler.refusal = Refused("queue_full", "too many wait", retry_after_seconds=0.2)
+        exchange = await Exchange(h.app, path, body=chat()).end()
+
+    assert exchange.status == 503
+    assert exchange.header(b"retry-after") == b"1"
+    assert exchange.header(b"x-should-retry") is None
+    assert exchange.json["error"]["code"] == "queue_full"
+
+
+@pytest.mark.parametrize("path", ["/v1/nothing", "/v1/models/", "/v1", "/models/x"])
+async def test_an_unknown_path_is_a_json_404(house, path):
+    async with house(answers) as h:
+        exchange = await Exchange(h.app, path, method="GET").end()
+
+    assert exchange.status == 404
+    assert exchange.json["error"]["code"] == "not_found"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("GET", "/v1/chat/completions", b"POST"),
+        ("PUT", "/v1/embeddings", b"POST"),
+        ("POST", "/v1/models", b"GET, HEAD"),
+        ("DELETE", "/health", b"GET, HEAD"),
+    ],
+)
+async def test_a_wrong_method_is_a_405_that_names_the_right_ones(house, method, path, allowed):
+    async with house(answers) as h:
+        exchange = await Exchange(h.app, path, method=method).end()
+
+    assert exchange.status == 405
+    assert exchange.header(b"allow") == allowed
+    assert exchange.json["error"]["code"] == "method_not_allowed"
+
+
+async def test_the_unexpected_is_logged_with_the_request_id_that_the_client_got(house, caplog):
+    async with house(answers) as h:
+        h.scheduler.addresses.clear()  # the stand-in breaks
+        with caplog.at_level(logging.ERROR):
+            exchange = await Exchange(h.app, body=chat()).end()
+
+    assert exchange.status == 500
+    assert exchange.json["error"]["code"] == "internal_error"
+    request_id = exchange.header(b"x-request-id")
+    assert request_id is not None
+    assert request_id.decode() in caplog.text
+    assert "IndexError" in caplog.text
+    assert "IndexError" not in exchange.body.decode()
+
+
+@pytest.mark.parametrize(
+    ("query", "asked"),
+    [(b"", True), (b"autoload=0", False), (b"autoload=1", True), (b"autoload=", True)],
+)
+async def test_autoload_is_asked_for_as_in_llama_cpp(house, query, asked):
+    async with house(answers) as h:
+        await Exchange(h.app, body=chat(), query=query).end()
+
+    assert h.scheduler.asked[0].autoload is asked

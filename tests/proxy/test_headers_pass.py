@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import pytest
+
+from .asking import Exchange, chat
+from .fakes import Connection, Received
+
+
+async def answers(received: Received, child: Connection) -> None:
+    await child.answer(b"{}")
+
+
+async def test_the_clients_secrets_and_hop_by_hop_headers_stay_with_the_gateway(house):
+    async with house(answers) as h:
+        await Exchange(
+            h.app,
+            body=chat(),
+            headers=[
+                (b"host", b"gateway.example"),
+                (b"authorization", b"Bearer secret"),
+                (b"x-api-key", b"secret"),
+                (b"cookie", b"session=secret"),
+                (b"accept-encoding", b"gzip"),
+                (b"connection", b"keep-alive, X-Hop"),
+                (b"x-hop", b"1"),
+                (b"te", b"trailers"),
+                (b"upgrade", b"h2c"),
+                (b"expect", b"100-continue"),
+                (b"transfer-encoding", b"chunked"),
+                (b"x-conversation-id", b"another-tenant"),
+                (b"content-type", b"application/json"),
+                (b"user-agent", b"J\xc3\xbcrgen/1"),
+            ],
+        ).end()
+
+    received = h.child.received[0]
+    assert "secret" not in str(received.headers)
+    assert received.header("host") == "localhost"
+    assert received.header("content-type") == "application/json"
+    assert received.header("user-agent") == "Jürgen/1"
+    assert received.header("content-length") == str(len(chat()))
+    names = {name for name, _ in received.headers}
+    assert names == {
+        "host", "content-type", "user-agent", "content-length", "x-request-id", "connection",
+    }  # fmt: skip
+    assert received.header("connection") == "close"
+
+
+async def test_what_a_child_says_of_its_connection_and_itself_stays_there(house):
+    async def script(received: Received, child: Connection) -> None:
+        await child.begin(
+            "text/event-stream",
+            "Server: llama.cpp",
+            "Keep-Alive: timeout=5, max=100",
+            "Set-Cookie: a=b",
+            "Access-Control-Allow-Origin: *",
+            "Connection: close, X-Hop",
+            "X-Hop: 1",
+            "X-Kept: yes",
+        )
+        await child.say(b"data: {}\n\n")
+        await child.finish()
+
+    async with house(script) as h:
+        exchange = await Exchange(
+            h.app, body=chat(stream=True), headers=[(b"x-request-id", b"mine-1")]
+        ).end()
+
+    assert dict(exchange.headers) == {
+        b"content-type": b"text/event-stream",
+        b"x-kept": b"yes",
+        b"x-accel-buffering": b"no",
+        b"x-request-id": b"mine-1",
+    }
+
+
+@pytest.mark.parametrize("value", [b"a\r\nx-evil: 1", b"a\nb", b"a\0b"])
+async def test_a_header_that_could_be_read_as_two_is_refused(house, value):
+    async with house(answers) as h:
+        exchange = await Exchange(h.app, body=chat(), headers=[(b"x-odd", value)]).end()
+
+    assert exchange.status == 400
+    assert exchange.json["error"]["code"] == "invalid_request"
+    assert not h.scheduler.asked
+
+
+@pytest.mark.parametrize("given", [b"", b"x" * 200, b"two words", b"\xff"])
+async def test_a_request_id_that_is_not_sane_is_replaced(house, given):
+    async with house(answers) as h:
+        exchange = await Exchange(h.app, body=chat(), headers=[(b"x-request-id", given)]).end()
+
+    chosen = exchange.header(b"x-request-id")
+    assert chosen is not None
+    assert chosen.startswith(b"req-")
+    assert h.child.received[0].header("x-request-id") == chosen.decode()

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.addressing import ENDPOINTS, Kind, MethodNotAllowed, address, find_endpoint
+from proxy.routing import is_gateway_path
+from scheduler.protocol import Refused
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+bodies = st.dictionaries(st.text() | st.sampled_from(["model", "stream"]), json_values)
+
+
+@given(bodies, st.text(min_size=1), st.booleans())
+def test_the_model_is_found_whatever_stands_around_it(fields, model, escape):
+    fields["model"] = model
+    body = json.dumps(fields, ensure_ascii=escape).encode("utf-8", "surrogatepass")
+    try:
+        expected = json.loads(body.decode())["model"]
+        expected.encode()
+    except UnicodeError:
+        with pytest.raises(Refused, match="JSON"):
+            address(body)
+        return
+
+    found = address(body)
+
+    assert found.model == expected
+    assert found.stream is (fields.get("stream") is True)
+
+
+@given(bodies, st.data())
+def test_a_body_cut_anywhere_is_refused(fields, data):
+    body = json.dumps({**fields, "model": "m"}).encode()
+    cut = data.draw(st.integers(0, len(body) - 1))
+
+    with pytest.raises(Refused) as refusal:
+        address(body[:cut])
+
+    assert refusal.value.code == "invalid_json"
+
+
+@given(st.binary())
+def test_no_bytes_do_more_than_be_refused(body):
+    with pytest.raises(Refused):
+        address(body)
+
+
+@given(json_values.filter(lambda value: not isinstance(value, str)))
+def test_a_model_that_is_no_string_counts_as_missing(value):
+    with pytest.raises(Refused) as refusal:
+        address(json.dumps({"model": value}).encode())
+
+    assert refusal.value.code in ("model_missing", "invalid_request")
+
+
+def test_the_second_model_is_found_however_it_is_written():
+    for twice in (b'{"model":"a","model":"a"}', b'{"model":"a","x":0,"\\u006dodel":"b"}'):
+        with pytest.raises(Refused, match="more than one"):
+            address(twice)
+
+
+def test_a_model_further_down_is_not_the_bodys_model():
+    assert address(b'{"tools":[{"model":"x"}],"model":"y","o":{"model":"z"}}').model == "y"
+
+
+@pytest.mark.parametrize("path", sorted(ENDPOINTS))
+def test_only_health_and_readiness_are_public(path):
+    endpoint = ENDPOINTS[path]
+    assert endpoint.public is (endpoint.kind in (Kind.HEALTH, Kind.READY))
+    assert is_gateway_path(path)
+
+
+def test_paths_of_others_are_not_the_gateways():
+    assert not any(is_gateway_path(p) for p in ("/", "/admin/", "/v1x", "/modelsx", "/static/a"))
+    assert is_gateway_path("/v1/unknown")
+
+
+def test_a_wrong_method_names_the_right_ones():
+    with pytest.raises(MethodNotAllowed) as refusal:
+        find_endpoint("/v1/models", "POST")
+
+    assert refusal.value.allowed == ("GET", "HEAD")

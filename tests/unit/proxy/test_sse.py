@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import json
+import tracemalloc
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.sse import Tail, Usage, WholeFrames
+
+ENDS = [b"\n\n", b"\r\n\r\n", b"\r\r"]
+lines = st.binary(max_size=12).map(lambda b: b"data: " + b.replace(b"\r", b"").replace(b"\n", b""))
+
+
+def cut(data: bytes, at: list[int]) -> list[bytes]:
+    places = sorted({0, len(data), *(place % (len(data) + 1) for place in at)})
+    return [data[a:b] for a, b in pairwise(places)]
+
+
+@given(st.lists(lines), st.sampled_from(ENDS), st.binary(max_size=5), st.lists(st.integers(0)))
+def test_frames_pass_whole_and_unchanged_however_they_are_cut(found, end, rest, at):
+    stream = b"".join(line + end for line in found) + rest.replace(b"\r", b"").replace(b"\n", b"")
+    frames = WholeFrames()
+
+    passed = [frames.push(part) for part in cut(stream, at)]
+
+    assert all(not part or part.endswith(tuple(ENDS)) for part in passed)
+    assert b"".join(passed) + frames.rest() == stream
+
+
+@given(st.binary(), st.lists(st.integers(0)))
+def test_no_byte_is_lost_of_what_is_no_event_stream(stream, at):
+    frames = WholeFrames()
+
+    passed = b"".join(frames.push(part) for part in cut(stream, at))
+
+    assert passed + frames.rest() == stream
+
+
+def test_an_error_replaces_the_frame_that_was_not_whole():
+    frames = WholeFrames()
+    passed = frames.push(b"data: 1\n\ndata: half")
+
+    assert passed + frames.error(b"{}") == b"data: 1\n\ndata: {}\n\n"
+
+
+def test_a_frame_too_long_to_hold_back_is_ended_before_the_error():
+    frames = WholeFrames()
+    long = b"data: " + b"x" * 100_000
+
+    assert frames.push(long) == long
+    assert frames.error(b"{}") == b"\n\ndata: {}\n\n"
+
+
+def test_a_long_frame_that_ended_needs_no_other_end():
+    frames = WholeFrames()
+    frames.push(b"data: " + b"x" * 100_000)
+    frames.push(b"\n\n")
+
+    assert frames.error(b"{}") == b"data: {}\n\n"
+
+
+LAST_EVENTS = (
+    b'data: {"choices":[{"delta":{},"finish_reason":"stop"}],"timings":{"cache_n":2,"prompt_n":5,'
+    b'"predicted_n":9,"predicted_ms":1.5}}\n\ndata: [DONE]\n\n'
+)
+
+
+@given(st.binary(max_size=300), st.lists(st.integers(0)))
+def test_the_usage_of_a_stream_is_found_however_it_is_cut(before, at):
+    tail = Tail()
+    noise = before.replace(b'"', b"'")
+    for part in cut(noise + b"\n\n" + LAST_EVENTS, at):
+        tail.push(part)
+
+    assert tail.usage() == Usage(read=7, cached=2, answered=9)
+
+
+def test_stated_usage_goes_before_timings():
+    tail = Tail()
+    tail.push(
+        b'{"usage": {"prompt_tokens": 30, "completion_tokens": 4,'
+        b' "prompt_tokens_details": {"cached_tokens": 20}},'
+        b' "timings": {"cache_n": 1, "prompt_n": 1, "predicted_n": 1}}'
+    )
+
+    assert tail.usage() == Usage(read=30, cached=20, answered=4)
+
+
+def test_the_usage_before_long_vectors_is_found():
+    tail = Tail()
+    tail.push(b'{"object":"list","usage":{"prompt_tokens":6,"total_tokens":6},"data":[')
+    for _ in range(100):
+        tail.push(b"0.123," * 1000)
+
+    assert tail.usage() == Usage(read=6)
+
+
+def test_an_answers_text_cannot_pass_for_its_usage():
+    tail = Tail()
+    text = '"usage":{"prompt_tokens":1000000,"completion_tokens":1000000}'
+    tail.push(json.dumps({"content": text}).encode())
+
+    assert tail.usage() == Usage()
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [
+        b'{"usage":{"prompt_tokens":-5,"completion_tokens":"9"}}',
+        b'{"usage":{"prompt_tokens":1e400}}',
+        b'{"usage":null,"timings":[]}',
+        b'{"usage":{' + b'"a":{' * 20_000,
+        b'{"usage":{"prompt_tokens":' + b"9" * 10_000 + b"}}",
+    ],
+)
+def test_odd_figures_count_as_none(figures):
+    tail = Tail()
+    tail.push(figures)
+
+    assert tail.usage() == Usage()
+
+
+def test_a_long_answer_takes_no_more_memory_than_a_short_one():
+    tail = Tail()
+    tracemalloc.start()
+    try:
+        for _ in range(20_000):
+            tail.push(b"data: " + b"x" * 994)
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert size < 100_000
