@@ -84,19 +84,23 @@ class Owner:
         self._inbox: asyncio.Queue[Event | Do] = asyncio.Queue()
         self._ending = False
         self._alarm: asyncio.TimerHandle | None = None
-        self._alarm_at = 0.0
+        self._alarm_at: float | None = None
+        self._wake_at: float | None = None
+        self._sides: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Until `stop()` was called and every child is reaped; or until a bug ends it."""
         try:
             async with asyncio.TaskGroup() as self._tasks:
-                self._set_alarm(self.clock() + HEARTBEAT_SECONDS)
-                while not (self._ending and not self.runs):
+                self._set_alarm(self.clock())
+                while not (self._ending and not self.runs and self._inbox.empty()):
                     item = await self._inbox.get()
                     if callable(item):
                         item()
                     else:
                         self.handle(item)
+                for side in self._sides:
+                    side.cancel()  # nothing that it could still wait for will happen
         finally:
             if self._alarm is not None:
                 self._alarm.cancel()
@@ -128,19 +132,20 @@ class Owner:
         """Only from within the loop's turn: by `run`, or by what was posted to it."""
         now = self.clock()
         if isinstance(event, Ticked):
-            self._alarm = None
+            self._alarm_at = None
         if isinstance(event, ShutdownAsked):
             self.shutting_down = True
         if isinstance(event, Exited):
             self._bury(event.instance)
         for decision in self.planner.handle(event, now):
             self._carry_out(decision)
-        if self._alarm is None:
-            self._set_alarm(now + HEARTBEAT_SECONDS)
+        self._set_alarm(now)
 
     def begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """A side task of the owner: a bug in it ends the owner too."""
-        self._tasks.create_task(work, name=name)
+        """A side task of the owner: a bug in it ends the owner too. Cancelled at the end."""
+        task = self._tasks.create_task(work, name=name)
+        self._sides.add(task)
+        task.add_done_callback(self._sides.discard)
 
     # Decisions ------------------------------------------------------------------------------
 
@@ -169,7 +174,7 @@ class Owner:
             case Revoke(request, instance):
                 logger.debug("lease %d ends with instance %d", request, instance)
             case WakeAt(when):
-                self._set_alarm(when)
+                self._wake_at = when  # the last one said is the one that holds
             case _:
                 assert_never(decision)
 
@@ -238,14 +243,17 @@ class Owner:
 
     # Time and the end -----------------------------------------------------------------------
 
-    def _set_alarm(self, when: float) -> None:
-        """Ticked at `when` at the latest."""
+    def _set_alarm(self, now: float) -> None:
+        """Ticked when the core asked for it, and after HEARTBEAT_SECONDS in any case."""
+        due = now + HEARTBEAT_SECONDS
+        if self._wake_at is not None and self._wake_at > now:
+            due = min(due, self._wake_at)
+        if self._alarm_at is not None and self._alarm_at <= due:
+            return
         if self._alarm is not None:
-            if self._alarm_at <= when:
-                return
             self._alarm.cancel()
-        delay = max(SHORTEST_WAIT_SECONDS, when - self.clock())
-        self._alarm_at = when
+        delay = max(SHORTEST_WAIT_SECONDS, due - now)
+        self._alarm_at = due
         self._alarm = asyncio.get_running_loop().call_later(delay, self.post, Ticked())
 
     def _end(self) -> None:

@@ -46,18 +46,18 @@ class SchedulerService:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config = config
-        self._engine = engine or LlamaServer(llama_server)
+        self.engine = engine or LlamaServer(llama_server)
         self._spawn = spawn
         self.owner = Owner(
             Planner(config.planner),
             make_run=self._make_run,
-            wake=lambda run: self._engine.wake(run.address),
+            wake=lambda run: self.engine.wake(run.address),
             clock=clock,
             record=record,
         )
         self.operations = Operations(
             self.owner,
-            self._engine,
+            self.engine,
             models_max=config.planner.models_max,
             autoload=config.autoload,
         )
@@ -94,7 +94,7 @@ class SchedulerService:
             instance,
             self.owner.offer.specs[preset],
             address=fresh_address(self._config.run_folder, instance),
-            engine=self._engine,
+            engine=self.engine,
             spawn=self._spawn,
             log=ChildLog(log_path(self._config.log_folder, preset)),
             told=told,

@@ -7,7 +7,7 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -66,6 +66,9 @@ class Running:
     async def snapshot(self) -> SnapshotState:
         return await self.client.snapshot()
 
+    async def nothing_runs(self) -> bool:
+        return not (await self.snapshot()).instances
+
 
 @contextlib.contextmanager
 def short_var() -> Iterator[Path]:
@@ -117,6 +120,20 @@ async def running(
             await client.close()
             service.owner.stop()
             await task
+
+
+async def until(condition: Callable[[], Awaitable[object]], what: str) -> None:
+    """Asks again until it is so; the test's own deadline ends a wait in vain."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while not await condition():  # noqa: ASYNC110 - there is no event for what others do
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        raise AssertionError(f"{what}: not within {PATIENCE} s") from None
+
+
+def exists(path: str | Path) -> bool:
+    return Path(path).exists()
 
 
 def children() -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.protocol import Refused
 
-from .running import children, preset, running
+from .running import children, exists, preset, running, until
 
 
 async def test_a_request_gets_a_lease_on_a_freshly_started_child():
@@ -17,7 +17,7 @@ async def test_a_request_gets_a_lease_on_a_freshly_started_child():
         lease = await gateway.client.acquire("small")
 
         assert len(children()) == 1
-        assert Path(lease.address).is_socket()
+        assert exists(lease.address)
     assert children() == []
 
 
@@ -33,12 +33,12 @@ async def test_a_larger_number_of_requests_shares_one_child():
 async def test_leaving_leaves_no_process_and_no_socket():
     async with running() as gateway:
         lease = await gateway.client.acquire("small")
-        address, control = Path(lease.address), gateway.config.control_socket
-        assert control.is_socket()
+        address, control = lease.address, gateway.config.control_socket
+        assert exists(control)
 
     assert children() == []
-    assert not address.exists()
-    assert not control.exists()
+    assert not exists(address)
+    assert not exists(control)
 
 
 async def test_a_second_preset_takes_the_place_of_an_idle_one():
@@ -49,7 +49,7 @@ async def test_a_second_preset_takes_the_place_of_an_idle_one():
 
         assert second.instance != first.instance
         assert len(children()) == 1
-        assert not Path(first.address).exists()
+        assert not exists(first.address)
     assert children() == []
 
 
@@ -82,8 +82,7 @@ async def test_a_grandchild_that_holds_the_pipes_does_not_outlive_the_child():
         lease = await gateway.client.acquire("a")
         await lease.release()
         await gateway.client.unload("a")
-        while (await gateway.snapshot()).instances:
-            await asyncio.sleep(0.01)
+        await until(gateway.nothing_runs, "the child has gone")
     assert children() == []
 
 

@@ -1,0 +1,209 @@
+"""A child that is a stand-in at the `spawn` argument: it says and does what a test tells it to."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from models_registry.launch import LaunchSpec
+from scheduler.core.planner import Planner
+from scheduler.core.values import Config
+from scheduler.protocol import Acquire, Refused
+from scheduler.runtime.child import Heard
+from scheduler.runtime.child_log import ChildLog
+from scheduler.runtime.engines.base import Command
+from scheduler.runtime.instance_run import InstanceRun
+from scheduler.runtime.offer import Offer
+from scheduler.runtime.operations import Operations
+from scheduler.runtime.owner import Owner
+from scheduler.runtime.record import Entry, Started
+
+PATIENCE = 10.0
+
+
+def preset(name: str = "a", parallel: int = 1, **fields: Any) -> LaunchSpec:
+    spec = LaunchSpec(name, (), "", ("--parallel", str(parallel)), parallel, f"{name}{parallel}")
+    return replace(spec, **fields)
+
+
+class StandIn:
+    """Ready at once unless told otherwise; ends when it is asked to, or killed."""
+
+    def __init__(self, heard: Heard, pid: int, *, obedient: bool = True) -> None:
+        self.pid = pid
+        self.asked = 0
+        self.killed = 0
+        self._heard = heard
+        self._obedient = obedient
+        self._returncode: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def say(self, state: str, payload: object = None) -> None:
+        line = json.dumps({"state": state, "payload": payload or {}})
+        self._heard(f"cmd_child_to_router:state:{line}".encode())
+
+    def end(self, returncode: int = 0) -> None:
+        if not self._returncode.done():
+            self._returncode.set_result(returncode)
+
+    def ask_exit(self) -> None:
+        self.asked += 1
+        if self._obedient:
+            self.end()
+
+    def kill(self) -> None:
+        if not self._returncode.done():
+            self.killed += 1
+        self.end(-9)
+
+    async def ended(self) -> int:
+        return await asyncio.shield(self._returncode)
+
+
+class StandInEngine:
+    def __init__(self) -> None:
+        self.busy: int | None = 0
+        self.woken: list[Path] = []
+
+    def command(self, spec: LaunchSpec, address: Path) -> Command:
+        return Command(("engine", *spec.argv))
+
+    async def wake(self, address: Path) -> None:
+        self.woken.append(address)
+
+    async def busy_slots(self, address: Path) -> int | None:
+        return self.busy
+
+    def progress(self, payload: Any) -> float | None:
+        return payload.get("value")
+
+    def meta(self, payload: Any) -> dict[str, Any]:
+        return dict(payload)
+
+
+@dataclass
+class Stage:
+    """An owner whose children are stand-ins."""
+
+    owner: Owner
+    operations: Operations
+    engine: StandInEngine
+    children: list[StandIn]
+    entries: list[Entry]
+    task: asyncio.Task[None] = field(init=False)
+
+    @property
+    def starts(self) -> list[str]:
+        return [entry.preset for entry in self.entries if isinstance(entry, Started)]
+
+    def offers(self, *specs: LaunchSpec, revision: int = 1) -> None:
+        self.owner.offer_changed(Offer.of(revision, specs, 0.2))
+
+    def ask(self, name: str, **fields: Any) -> Asking:
+        answer: asyncio.Future[InstanceRun | Refused] = asyncio.get_running_loop().create_future()
+        asked = Acquire(1, name, **fields)
+        return Asking(self, self.operations.acquire(asked, answer.set_result), answer)
+
+    def leases(self) -> int:
+        return sum(len(instance.leases) for instance in self.owner.planner.instances.values())
+
+
+@dataclass
+class Asking:
+    stage: Stage
+    request: Any
+    answer: asyncio.Future[InstanceRun | Refused]
+
+    def cancel(self) -> None:
+        self.stage.operations.cancel(self.request)
+
+    def desert(self) -> None:
+        self.stage.operations.desert(self.request)
+
+    def release(self) -> None:
+        self.stage.operations.release(self.request, lambda ended: None)
+
+    async def run(self) -> InstanceRun:
+        answer = await self.answer
+        assert isinstance(answer, InstanceRun), answer
+        return answer
+
+    async def refusal(self) -> Refused:
+        answer = await self.answer
+        assert isinstance(answer, Refused), answer
+        return answer
+
+
+@contextlib.asynccontextmanager
+async def staged(
+    *specs: LaunchSpec,
+    models_max: int = 4,
+    ready: bool = True,
+    obedient: bool = True,
+    planner: Any = None,
+    clock: Callable[[], float] = time.monotonic,
+    spawn_fails: Sequence[OSError] = (),
+) -> AsyncIterator[Stage]:
+    """Ends with every stand-in ended and the owner's task over, unless it has failed."""
+    children: list[StandIn] = []
+    entries: list[Entry] = []
+    engine = StandInEngine()
+    failures = list(spawn_fails)
+
+    async def spawn(command: Command, heard: Heard) -> StandIn:
+        await asyncio.sleep(0)
+        if failures:
+            raise failures.pop(0)
+        child = StandIn(heard, 1000 + len(children), obedient=obedient)
+        children.append(child)
+        if ready:
+            asyncio.get_running_loop().call_soon(child.say, "ready")
+        return child
+
+    def make_run(instance: Any, name: Any, told: Any) -> InstanceRun:
+        return InstanceRun(
+            instance,
+            owner.offer.specs[name],
+            address=Path(f"/nonexistent/{instance}.sock"),
+            engine=engine,
+            spawn=spawn,
+            log=ChildLog(None),
+            told=told,
+        )
+
+    owner = Owner(
+        planner or Planner(Config(models_max=models_max)),
+        make_run=make_run,
+        wake=lambda run: engine.wake(run.address),
+        clock=clock,
+        record=entries.append,
+    )
+    stage = Stage(
+        owner, Operations(owner, engine, models_max=models_max), engine, children, entries
+    )
+    stage.offers(*(specs or (preset("a"), preset("b"))))
+    stage.task = asyncio.create_task(owner.run())
+    try:
+        async with asyncio.timeout(PATIENCE):
+            yield stage
+    finally:
+        if not stage.task.done():
+            owner.stop()
+            async with asyncio.timeout(PATIENCE):
+                await stage.task
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Asks again until it is so; the stage's own deadline ends a wait in vain."""
+    while not condition():  # noqa: ASYNC110 - there is no event for what a test looks at
+        await asyncio.sleep(0.002)
+
+
+async def steps(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)

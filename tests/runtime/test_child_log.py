@@ -1,0 +1,54 @@
+"""A child's log on disk: bounded, private, and no reason to fail."""
+
+from __future__ import annotations
+
+from scheduler.runtime.child_log import KEPT_LINES, ChildLog, log_path
+
+
+def test_a_full_file_is_moved_aside_once(tmp_path):
+    path = tmp_path / "logs" / "a.log"
+    log = ChildLog(path, file_limit=100)
+    for number in range(50):
+        log.add(b"%020d" % number)
+    log.close()
+
+    sizes = {file.name: file.stat().st_size for file in path.parent.iterdir()}
+    assert set(sizes) <= {"a.log", "a.log.1"}
+    assert sum(sizes.values()) <= 2 * 121
+
+
+def test_a_second_run_goes_on_in_the_same_file(tmp_path):
+    path = tmp_path / "a.log"
+    for text in (b"first", b"second"):
+        log = ChildLog(path)
+        log.add(text)
+        log.close()
+
+    assert path.read_bytes() == b"first\nsecond\n"
+
+
+def test_a_file_that_cannot_be_written_ends_nothing(tmp_path):
+    (tmp_path / "logs").write_text("in the way")
+    log = ChildLog(tmp_path / "logs" / "a.log")
+    log.add(b"error: one")
+    log.add(b"error: two")
+
+    assert log.words() == "error: one\nerror: two"
+
+
+def test_only_the_last_lines_are_kept_in_memory():
+    log = ChildLog(None)
+    log.add(b"error: long ago")
+    for _ in range(KEPT_LINES):
+        log.add(b"chatter")
+
+    assert log.words() == "chatter\nchatter\nchatter"
+
+
+def test_names_that_are_no_file_names_get_files_of_their_own(tmp_path):
+    names = ["a", "org/model:Q4", "org_model_Q4", "../escape", ".hidden", "x" * 300, "x" * 299]
+    paths = {log_path(tmp_path, name) for name in names}
+
+    assert len(paths) == len(names)
+    assert all(path.parent == tmp_path and len(path.name) < 130 for path in paths)
+    assert not any(path.name.startswith(".") for path in paths)

@@ -1,0 +1,236 @@
+"""The control socket's manners: what is malformed hurts nobody, what breaks takes its own along."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket as sockets
+
+import pytest
+
+from scheduler.protocol import LINE_LIMIT
+
+from .serving import serving, wired
+from .standing_in import preset, steps, until
+
+PING = {"op": "ping", "id": 7}
+
+
+@pytest.mark.parametrize(
+    ("line", "id", "code"),
+    [
+        (b"not json", -1, "invalid_request"),
+        (b"[1, 2]", -1, "invalid_request"),
+        (b"\xff\xfe", -1, "invalid_request"),
+        (b"[" * 100_000, -1, "invalid_request"),
+        (b'{"op": "ping"}', -1, "invalid_request"),
+        (b'{"op": "ping", "id": "one"}', -1, "invalid_request"),
+        (b'{"op": "ping", "id": 3, "colour": "red"}', 3, "invalid_request"),
+        (b'{"op": "acquire", "id": 3}', 3, "invalid_request"),
+        (b'{"op": "dance", "id": 3}', 3, "unknown_operation"),
+        (b'{"op": "release", "id": 3, "lease": 99}', 3, "unknown_lease"),
+        (b'{"op": "abandon", "id": 3, "lease": 99}', 3, "unknown_lease"),
+        (b'{"op": "load", "id": 3, "preset": "nope"}', 3, "model_not_found"),
+        (b'{"op": "unload", "id": 3, "preset": "nope"}', 3, "model_not_found"),
+    ],
+)
+async def test_what_cannot_be_done_is_refused_and_closes_nothing(line, id, code):
+    async with serving() as (_, socket), wired(socket) as wire:
+        reply = await wire.ask(line)
+
+        assert (reply["id"], reply["error"]["code"]) == (id, code)
+        assert await wire.ask(PING) == {"id": 7, "ok": {}}
+
+
+async def test_a_line_over_the_limit_is_refused_and_the_next_one_is_read():
+    async with serving() as (_, socket), wired(socket) as wire:
+        reply = await wire.ask(b'{"op": "ping", "id": 1, "x": "' + b"x" * LINE_LIMIT + b'"}')
+
+        assert (reply["id"], reply["error"]["code"]) == (-1, "invalid_request")
+        assert await wire.ask(PING) == {"id": 7, "ok": {}}
+
+
+async def test_empty_lines_are_nothing():
+    async with serving() as (_, socket), wired(socket) as wire:
+        wire.send(b"")
+        wire.send(b"  ")
+        assert await wire.ask(PING) == {"id": 7, "ok": {}}
+
+
+async def test_a_line_may_come_in_pieces():
+    async with serving() as (stage, socket), wired(socket) as wire:
+        for byte in b'{"op": "ping", "id": 5}\n':
+            wire.writer.write(bytes([byte]))
+            await steps(2)
+            await stage.owner.caught_up()
+        assert (await wire.reply())["id"] == 5
+
+
+async def test_a_client_that_dies_in_the_middle_of_a_line_asks_for_nothing():
+    async with serving() as (stage, socket):
+        async with wired(socket) as wire:
+            wire.writer.write(b'{"op": "acquire", "id": 1, "preset": "a"')
+            await wire.writer.drain()
+        async with wired(socket) as other:
+            await other.ask(PING)
+
+        assert stage.starts == []
+
+
+async def test_a_lease_names_the_instance_and_where_it_listens():
+    async with serving(preset("a", aliases=("alias",))) as (stage, socket), wired(socket) as wire:
+        reply = await wire.ask({"op": "acquire", "id": 1, "preset": "alias"})
+
+        assert reply["ok"]["preset"] == "a"
+        assert reply["ok"]["instance"] == 1
+        assert reply["ok"]["address"].endswith(".sock")
+        assert stage.leases() == 1
+
+
+async def test_a_released_lease_is_over_and_known_no_more():
+    async with serving() as (stage, socket), wired(socket) as wire:
+        lease = (await wire.ask({"op": "acquire", "id": 1, "preset": "a"}))["ok"]["lease"]
+
+        assert await wire.ask({"op": "release", "id": 2, "lease": lease}) == {"id": 2, "ok": {}}
+        assert stage.leases() == 0
+        again = await wire.ask({"op": "release", "id": 3, "lease": lease})
+        assert again["error"]["code"] == "unknown_lease"
+
+
+async def test_nobody_can_release_anothers_lease():
+    async with serving() as (stage, socket), wired(socket) as one, wired(socket) as other:
+        lease = (await one.ask({"op": "acquire", "id": 1, "preset": "a"}))["ok"]["lease"]
+        reply = await other.ask({"op": "release", "id": 1, "lease": lease})
+
+        assert reply["error"]["code"] == "unknown_lease"
+        assert stage.leases() == 1
+
+
+async def test_a_cancelled_waiter_leaves_and_gets_no_reply_of_its_own():
+    async with serving(ready=False) as (stage, socket), wired(socket) as wire:
+        wire.send({"op": "acquire", "id": 1, "preset": "a"})
+        assert await wire.ask({"op": "cancel", "id": 2, "target": 1}) == {"id": 2, "ok": {}}
+        await stage.owner.caught_up()
+
+        assert stage.owner.planner.entries() == []
+        assert await wire.ask(PING) == {"id": 7, "ok": {}}
+
+
+async def test_cancelling_what_was_granted_ends_the_lease():
+    async with serving() as (stage, socket), wired(socket) as wire:
+        await wire.ask({"op": "acquire", "id": 1, "preset": "a"})
+        await wire.ask({"op": "cancel", "id": 2, "target": 1})
+        await stage.owner.caught_up()
+
+        assert stage.leases() == 0
+
+
+async def test_an_id_in_use_is_refused():
+    async with serving(ready=False) as (_, socket), wired(socket) as wire:
+        wire.send({"op": "acquire", "id": 1, "preset": "a"})
+        reply = await wire.ask({"op": "acquire", "id": 1, "preset": "a"})
+
+        assert reply["error"]["code"] == "invalid_request"
+
+
+async def test_a_load_outlives_the_connection_that_asked_for_it():
+    async with serving(ready=False) as (stage, socket):
+        async with wired(socket) as wire:
+            assert (await wire.ask({"op": "load", "id": 1, "preset": "a"}))["ok"] == {
+                "queued": True
+            }
+        await until(lambda: stage.children)
+        stage.children[0].say("ready")
+        async with wired(socket) as wire:
+            assert (await wire.ask({"op": "load", "id": 1, "preset": "a", "wait": True}))["ok"] == {
+                "preset": "a",
+                "instance": 1,
+            }
+
+
+async def test_a_broken_connection_takes_its_waiters_and_its_leases_along():
+    async with serving(preset("a")) as (stage, socket):
+        async with wired(socket) as wire:
+            await wire.ask({"op": "acquire", "id": 1, "preset": "a"})
+            wire.send({"op": "acquire", "id": 2, "preset": "a"})
+            await wire.ask(PING)
+        await until(lambda: not stage.leases())
+
+        assert stage.owner.planner.entries() == []
+
+
+async def test_two_thousand_waiters_on_one_connection_are_all_answered():
+    async with serving(preset("a", parallel=2000)) as (stage, socket), wired(socket) as wire:
+        for id in range(2000):
+            wire.send({"op": "acquire", "id": id, "preset": "a"})
+        replies = [await wire.reply() for _ in range(2000)]
+
+        assert {reply["id"] for reply in replies} == set(range(2000))
+        assert all("ok" in reply for reply in replies)
+        assert stage.leases() == 2000
+        assert stage.starts == ["a"]
+
+
+async def test_two_thousand_waiters_leave_with_their_connection():
+    async with serving(preset("a"), ready=False) as (stage, socket):
+        async with wired(socket) as wire:
+            for id in range(2000):
+                wire.send({"op": "acquire", "id": id, "preset": "a"})
+            await wire.ask(PING)
+            [entry] = stage.owner.planner.entries()
+            assert entry.waiters == 2000
+        await until(lambda: not stage.owner.planner.entries())
+
+
+async def test_a_peer_that_reads_nothing_is_not_read_for_ever():
+    async with serving() as (_, socket):
+        with deaf_peer(socket) as deaf:
+            accepted = await sent_until_it_stalls(deaf, b'{"op": "dance", "id": 1}\n' * 1000)
+
+            assert accepted < 64 << 20
+            async with wired(socket) as other:
+                assert await other.ask(PING) == {"id": 7, "ok": {}}
+
+
+@contextlib.contextmanager
+def deaf_peer(socket):
+    with sockets.socket(sockets.AF_UNIX) as deaf:
+        deaf.setblocking(False)
+        deaf.connect(str(socket))
+        yield deaf
+
+
+async def sent_until_it_stalls(peer, data: bytes) -> int:
+    """How many bytes were taken before nothing more was, or the connection was cut."""
+    sent = 0
+    with contextlib.suppress(TimeoutError, ConnectionError):
+        while sent < 64 << 20:
+            async with asyncio.timeout(1):
+                await asyncio.get_running_loop().sock_sendall(peer, data)
+            sent += len(data)
+    return sent
+
+
+async def test_a_release_after_a_crash_tells_how_it_ended():
+    async with serving() as (stage, socket), wired(socket) as wire:
+        lease = (await wire.ask({"op": "acquire", "id": 1, "preset": "a"}))["ok"]["lease"]
+        wire.send({"op": "release", "id": 2, "lease": lease, "died": True})
+        await stage.owner.caught_up()
+        stage.children[0].end(-11)
+
+        assert (await wire.reply())["ok"] == {
+            "ended": {"by_itself": True, "reason": "crashed", "signal": 11}
+        }
+
+
+async def test_shutting_down_refuses_waiters_and_keeps_leases():
+    async with serving(preset("a")) as (stage, socket), wired(socket) as wire:
+        await wire.ask({"op": "acquire", "id": 1, "preset": "a"})
+        wire.send({"op": "acquire", "id": 2, "preset": "a"})
+        wire.send({"op": "shutdown", "id": 3})
+        first, second = await wire.reply(), await wire.reply()
+
+        assert (first["id"], first["error"]["code"]) == (2, "shutting_down")
+        assert second == {"id": 3, "ok": {}}
+        assert stage.leases() == 1
+        assert (await wire.ask({"op": "snapshot", "id": 4}))["ok"]["shutting_down"]

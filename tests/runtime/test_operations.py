@@ -1,0 +1,165 @@
+"""What can be asked of the scheduler, and what is refused before the core is asked."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from .standing_in import preset, staged, until
+
+
+async def test_an_alias_leads_to_its_preset():
+    async with staged(preset("a", aliases=("other-name",))) as stage:
+        assert (await stage.ask("other-name").run()).spec.preset == "a"
+
+
+async def test_an_unknown_name_is_refused_with_names_that_exist():
+    async with staged(preset("a"), preset("b")) as stage:
+        refusal = await stage.ask("nope").refusal()
+
+        assert refusal.code == "model_not_found"
+        assert "'a'" in refusal.message
+        assert stage.starts == []
+
+
+async def test_a_preset_that_cannot_be_started_is_refused_with_its_problem():
+    async with staged(preset("a", problem="--colour is no option"), preset("b")) as stage:
+        await stage.ask("b").run()
+        refusal = await stage.ask("a").refusal()
+
+        assert refusal.code == "preset_invalid"
+        assert "--colour is no option" in refusal.message
+
+
+async def test_a_missing_model_file_is_refused_and_evicts_nobody(tmp_path):
+    missing = preset("a", model_path=str(tmp_path / "gone.gguf"))
+    async with staged(missing, preset("b"), models_max=1) as stage:
+        idle = stage.ask("b")
+        await idle.run()
+        idle.release()
+        refusal = await stage.ask("a").refusal()
+
+        assert refusal.code == "preset_invalid"
+        assert "gone.gguf" in refusal.message
+        assert stage.starts == ["b"]
+
+
+async def test_a_running_instance_serves_on_when_its_file_is_gone(tmp_path):
+    file = tmp_path / "model.gguf"
+    file.touch()
+    async with staged(preset("a", parallel=2, model_path=str(file))) as stage:
+        await stage.ask("a").run()
+        file.unlink()
+
+        assert (await stage.ask("a").run()).instance == 1
+
+
+async def test_a_running_instance_serves_on_when_its_preset_is_broken():
+    async with staged(preset("a", parallel=2)) as stage:
+        await stage.ask("a").run()
+        broken = preset("a", parallel=2, fingerprint="broken", problem="no such option")
+        stage.offers(broken, revision=2)
+
+        assert (await stage.ask("a").run()).instance == 1
+
+
+async def test_without_autoload_an_unloaded_model_is_refused():
+    async with staged(preset("a")) as stage:
+        refusal = await stage.ask("a", autoload=False).refusal()
+
+        assert refusal.code == "model_not_loaded"
+        assert stage.starts == []
+
+
+async def test_without_autoload_a_loaded_model_serves():
+    async with staged(preset("a", parallel=2)) as stage:
+        await stage.ask("a").run()
+
+        assert (await stage.ask("a", autoload=False).run()).instance == 1
+
+
+async def test_a_persons_load_is_queued_and_then_loaded():
+    async with staged(preset("a"), ready=False) as stage:
+        queued, loaded = asyncio.Event(), asyncio.Event()
+        stage.operations.load("a", lambda answer: loaded.set(), queued.set)
+        await queued.wait()
+        await until(lambda: stage.children)
+        assert not loaded.is_set()
+
+        stage.children[0].say("ready")
+        await loaded.wait()
+
+        assert stage.leases() == 0
+
+
+async def test_unloading_tells_how_many_ran():
+    async with staged(preset("a")) as stage:
+        asking = stage.ask("a")
+        await asking.run()
+        asking.release()
+        told = asyncio.get_running_loop().create_future()
+        stage.operations.unload("a", told.set_result, force=False)
+
+        assert await told == 1
+        await until(lambda: not stage.owner.runs)
+
+
+@pytest.mark.parametrize("busy", [None, 1])
+async def test_a_deserted_lease_counts_while_its_slot_may_be_busy(busy):
+    async with staged(preset("a")) as stage:
+        stage.engine.busy = busy
+        asking = stage.ask("a")
+        await asking.run()
+        asking.desert()
+        await stage.owner.caught_up()
+        assert stage.leases() == 1
+
+        stage.engine.busy = 0
+        await stage.ask("a").run()
+        assert stage.leases() == 1
+
+
+async def test_a_sleeper_is_not_asked_for_its_slots():
+    async with staged(preset("a")) as stage:
+        stage.engine.busy = None
+        asking = stage.ask("a")
+        await asking.run()
+        stage.children[0].say("sleeping")
+        asking.desert()
+        await stage.owner.caught_up()
+        await until(lambda: not stage.leases())
+
+
+async def test_a_sleeper_is_woken_and_granted_when_it_is_ready():
+    async with staged(preset("a")) as stage:
+        first = stage.ask("a")
+        await first.run()
+        first.release()
+        stage.children[0].say("sleeping")
+        again = stage.ask("a")
+        await until(lambda: stage.engine.woken)
+        assert not again.answer.done()
+
+        stage.children[0].say("loading", {"value": 0.5})
+        stage.children[0].say("ready")
+
+        assert (await again.run()).instance == 1
+        assert stage.starts == ["a"]
+
+
+async def test_a_snapshot_shows_what_is_live():
+    async with staged(preset("a"), preset("b"), models_max=1) as stage:
+        await stage.ask("a").run()
+        stage.ask("b")
+        told = asyncio.get_running_loop().create_future()
+        stage.operations.snapshot(told.set_result)
+        state = await told
+
+        [instance] = state.instances
+        assert (instance.preset, instance.state, instance.leases) == ("a", "loaded", 1)
+        assert instance.pid == 1000
+        [entry] = state.queue
+        assert (entry.preset, entry.waiters) == ("b", 1)
+        assert state.revision == 1
+        stage.operations.unload("a", lambda count: None, force=True)

@@ -1,0 +1,180 @@
+"""The owner: it hears of every end, minds the time, and dies loudly of its own bugs."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from scheduler.core.decisions import AskExit, Reason, Start, WakeAt
+from scheduler.core.events import Exited, ReadyReported, Requested, Ticked
+from scheduler.core.values import Exit, InstanceId, PresetName, PresetSpec
+
+from .standing_in import preset, staged, steps, until
+
+
+class Script:
+    """Stands where the planner stands: answers an event's type with what was written for it."""
+
+    def __init__(self, **lines):
+        self.instances, self.failures = {}, {}
+        self.heard = []
+        self._lines = lines
+
+    def entries(self):
+        return []
+
+    def handle(self, event, now):
+        self.heard.append((event, now))
+        answer = self._lines.get(type(event).__name__, [])
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def events(self, kind):
+        return [event for event, _ in self.heard if isinstance(event, kind)]
+
+
+def start(number=1, name="a"):
+    return Start(InstanceId(number), PresetSpec(PresetName(name)), Reason.REQUESTED)
+
+
+async def ended_with(stage, kind):
+    with pytest.raises(ExceptionGroup) as group:
+        await stage.task
+    assert group.group_contains(kind)
+
+
+async def test_a_bug_in_a_decision_ends_the_owner_and_its_children():
+    script = Script(Requested=[start()], ReadyReported=RuntimeError("a bug"))
+    async with staged(planner=script) as stage:
+        stage.ask("a")
+
+        await ended_with(stage, RuntimeError)
+        assert stage.children[0].killed
+
+
+async def test_a_bug_in_a_childs_task_ends_the_owner():
+    script = Script(Requested=[start()])
+    async with staged(planner=script, spawn_fails=[RuntimeError("a bug")]) as stage:
+        stage.ask("a")
+
+        await ended_with(stage, RuntimeError)
+
+
+async def test_a_child_that_cannot_be_spawned_has_exited():
+    script = Script(Requested=[start()])
+    async with staged(planner=script, spawn_fails=[OSError("no more processes")]) as stage:
+        stage.ask("a")
+        await until(lambda: script.events(Exited))
+
+        [exited] = script.events(Exited)
+        assert exited.exit.code is None
+        assert "no more processes" in exited.exit.words
+
+
+async def test_a_task_cancelled_before_its_first_step_has_exited_too():
+    script = Script(Requested=[start()])
+    async with staged(planner=script) as stage:
+        stage.ask("a")
+        while not stage.owner.runs:
+            await steps(1)
+        [task] = [task for task in asyncio.all_tasks() if task.get_name() == "instance-1"]
+        task.cancel()
+        await until(lambda: script.events(Exited))
+
+        assert script.events(Exited) == [
+            Exited(InstanceId(1), Exit(words="it was stopped before it was started"))
+        ]
+        assert stage.children == []
+
+
+async def test_a_child_asked_to_exit_before_it_is_spawned_is_killed_when_it_is():
+    script = Script(Requested=[start(), AskExit(InstanceId(1), Reason.UNLOADED)])
+    async with staged(planner=script, obedient=False) as stage:
+        stage.ask("a")
+        await until(lambda: script.events(Exited))
+
+        assert stage.children[0].killed == 1
+        assert stage.children[0].asked == 0
+
+
+async def test_a_loading_child_is_killed_and_not_asked():
+    script = Script(Requested=[start()], UnloadAsked=[AskExit(InstanceId(1), Reason.UNLOADED)])
+    async with staged(planner=script, ready=False) as stage:
+        stage.ask("a")
+        await until(lambda: stage.children)
+        stage.operations.unload("a", lambda count: None, force=False)
+        await until(lambda: script.events(Exited))
+
+        assert (stage.children[0].asked, stage.children[0].killed) == (0, 1)
+
+
+async def test_time_passes_for_the_core_without_any_event():
+    script = Script()
+    async with staged(planner=script) as stage:
+        await until(lambda: len(script.events(Ticked)) >= 2)
+        assert not stage.task.done()
+
+
+async def test_the_core_is_woken_when_it_asked_to_be():
+    now = asyncio.get_running_loop().time
+    asked = now() + 0.05
+    script = Script(PresetsChanged=[WakeAt(asked)])
+    async with staged(planner=script, clock=now):
+        await until(lambda: script.events(Ticked))
+
+        [(_, ticked)] = [(e, at) for e, at in script.heard if isinstance(e, Ticked)]
+        assert asked - 0.01 <= ticked < asked + 0.9
+
+
+async def test_time_is_what_the_clock_says():
+    script = Script()
+    async with staged(planner=script, clock=lambda: 77.0) as stage:
+        stage.ask("a", age=7.0)
+        await stage.owner.caught_up()
+
+        [asked] = script.events(Requested)
+        assert asked.arrived == 70.0
+        assert {at for _, at in script.heard} == {77.0}
+
+
+async def test_a_child_that_does_not_exit_at_the_end_is_killed():
+    async with staged(preset("a"), obedient=False) as stage:
+        await stage.ask("a").run()
+        stage.owner.stop()
+        await stage.task
+
+        assert (stage.children[0].asked, stage.children[0].killed) == (1, 1)
+
+
+async def test_asked_to_stop_twice_it_does_not_wait():
+    async with staged(preset("a", stop_timeout_seconds=3600.0), obedient=False) as stage:
+        await stage.ask("a").run()
+        stage.owner.stop()
+        stage.owner.stop()
+        await stage.task
+
+        assert stage.children[0].killed == 1
+
+
+async def test_who_waits_at_the_end_is_refused():
+    async with staged(preset("a"), ready=False) as stage:
+        waiting = stage.ask("a")
+        await stage.owner.caught_up()
+        stage.owner.stop()
+
+        assert (await waiting.refusal()).code == "shutting_down"
+
+
+async def test_a_report_after_the_end_of_its_child_is_not_told_to_the_core():
+    script = Script(Requested=[start()])
+    async with staged(planner=script, ready=False) as stage:
+        stage.ask("a")
+        await until(lambda: stage.children)
+        stage.children[0].end(1)
+        await until(lambda: script.events(Exited))
+        stage.children[0].say("ready")
+        await stage.owner.caught_up()
+
+        assert script.events(ReadyReported) == []
