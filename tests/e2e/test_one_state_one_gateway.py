@@ -16,6 +16,6 @@ def test_the_second_refuses_and_leaves_the_first_alone(shared: Gateway, command:
     second = shared.manage(*command)
 
     assert second.returncode != 0
-    assert str(shared.var) in second.stdout + second.stderr
+    assert "CORRAL_VAR" in second.stdout + second.stderr
     assert shared.pid("scheduler") == before
     assert shared.client.chat("alpha").status == 200

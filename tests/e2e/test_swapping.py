@@ -82,7 +82,7 @@ def _watched(running: Gateway) -> Iterator[_Seen]:
             seen.lies += [
                 f"{preset} is {state}; children {before} and then {after}"
                 for preset, state in states.items()
-                if (state == "unloaded" and preset in all_along)
+                if (state in ("unloaded", "queued") and preset in all_along)
                 or (state == "loaded" and preset not in ever)
             ]
 

@@ -68,6 +68,7 @@ class Stream:
         self.status = response.status
         self._response = response
         self._seen = Ending(response.status)
+        self._received = b""
 
     def next_event(self) -> Any:
         """The next event's JSON; None after [DONE] or at the end."""
@@ -90,15 +91,21 @@ class Stream:
         return self._seen
 
     def _lines(self) -> Iterator[bytes]:
+        """Not by readline(): that takes a broken connection for the end of the answer."""
         while True:
+            line, newline, rest = self._received.partition(b"\n")
+            if newline:
+                self._received = rest
+                yield line.rstrip(b"\r")
+                continue
             try:
-                line = self._response.readline()
+                data = self._response.read1(1 << 16)
             except (http.client.IncompleteRead, ConnectionError):
                 self._seen.cut = True
                 return
-            if not line:
+            if not data:
                 return
-            yield line.rstrip(b"\r\n")
+            self._received += data
 
 
 class Client:

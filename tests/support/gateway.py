@@ -92,9 +92,10 @@ class Gateway:
     # What it says of itself -----------------------------------------------------------
 
     def models(self) -> dict[str, str]:
-        """GET /models: each model's state by name."""
+        """GET /models: each model's state by name; what llama.cpp has no word for is its detail."""
         listed = self.client.request("GET", "/models").json["data"]
-        return {model["id"]: model["status"]["value"] for model in listed}
+        states = {model["id"]: model["status"] for model in listed}
+        return {name: state.get("detail") or state["value"] for name, state in states.items()}
 
     def control(self, operation: str, **fields: Any) -> dict[str, Any]:
         """One request on the control socket."""
