@@ -49,7 +49,7 @@ class Request:
 class GatewayApp:
     """A plain ASGI callable for HTTP; one per process and event loop.
 
-    It starts with its first request, if nobody has started it before. To end it: drain, close.
+    It starts with its first request, if nobody has started it before; `drain` ends it.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class GatewayApp:
             await carriers.scheduler.close()
 
     async def drain(self, timeout_seconds: float) -> None:
-        """Take no new work; let answers end for that long, then cut the rest with an error."""
+        """Take no new work; let answers end for that long, cut the rest with an error; close."""
         self._draining = True
         for watch in list(self._running):
             if watch.queued:
@@ -117,6 +117,7 @@ class GatewayApp:
             for watch in list(self._running):
                 watch.interrupt(Cause.SHUTDOWN)
             await self._all_ended(CUT_SECONDS)
+        await self.close()
 
     async def _all_ended(self, within_seconds: float) -> bool:
         try:
@@ -127,6 +128,8 @@ class GatewayApp:
         return True
 
     async def _started(self) -> Carriers:
+        if self._draining:
+            raise Refused("shutting_down", "The gateway is shutting down.", retry_after_seconds=5.0)
         if self._carriers is None:
             self._carriers = Carriers(
                 self._config,
@@ -207,8 +210,7 @@ class GatewayApp:
         with body.view() as view:
             addressed = address(view)
         carriage.model = addressed.model
-        if self._draining:
-            raise Refused("shutting_down", "The gateway is shutting down.", retry_after_seconds=5.0)
+        carriers = await self._started()
         query: bytes = request.scope["query_string"]
         path = carriage.endpoint.path
         order = Order(
@@ -220,7 +222,7 @@ class GatewayApp:
             autoload=autoload_asked(query, default=config.models_autoload),
             arrived=arrived,
         )
-        await Forwarding(order, await self._started(), carriage.relay, watch).run()
+        await Forwarding(order, carriers, carriage.relay, watch).run()
 
     def _unexpected(self, request: Request) -> Refused:
         """Call it where the exception is being handled."""

@@ -55,8 +55,8 @@ async def snapshot(scheduler: SchedulerClient) -> SnapshotState:
 
 async def models(scheduler: SchedulerClient) -> dict[str, Any]:
     """The body of GET /models. Raises Refused when the scheduler is away."""
-    live = await snapshot(scheduler)
     rows = await database_sync_to_async(registered)()
+    live = await snapshot(scheduler)  # last: it is true for a moment only
     instances = _by_preset(live.instances)
     queue = {entry.preset: entry for entry in live.queue}
     failures = {failure.preset: failure for failure in live.failures}

@@ -76,6 +76,7 @@ class Upstream:
     def __init__(self, connect_timeout_seconds: float) -> None:
         self._connect_timeout_seconds = connect_timeout_seconds
         self._lines: dict[str, _Line] = {}
+        self._closing: asyncio.Task[None] | None = None
 
     async def open(
         self,
@@ -88,8 +89,7 @@ class Upstream:
 
         Raises UpstreamFailed. Cancelling it closes the connection.
         """
-        line = await self._line(address)
-        line.in_use += 1
+        line = self._taken_line(address)
         response: aiohttp.ClientResponse | None = None
         try:
             response = await line.session.post(
@@ -107,26 +107,31 @@ class Upstream:
             raise
 
     async def close(self) -> None:
+        if self._closing is not None:
+            await self._closing
         for address in list(self._lines):
             await self._lines.pop(address).session.close()
 
-    async def _line(self, address: str) -> _Line:
-        now = asyncio.get_running_loop().time()
+    def _taken_line(self, address: str) -> _Line:
         line = self._lines.get(address)
         if line is None:
-            await self._close_unused(now)
-            line = self._lines.setdefault(address, _Line(address, self._connect_timeout_seconds))
-        line.used_at = now
+            line = self._lines[address] = _Line(address, self._connect_timeout_seconds)
+            line.in_use += 1
+            # A new address means that an instance has started: one may have gone before it.
+            self._closing = asyncio.create_task(self._close_unused(), name="close unused sessions")
+        else:
+            line.in_use += 1
+        line.used_at = asyncio.get_running_loop().time()
         return line
 
-    async def _close_unused(self, now: float) -> None:
-        """A new address means that an instance has started: one may have gone before it."""
+    async def _close_unused(self) -> None:
+        now = asyncio.get_running_loop().time()
         unused = [
             line
             for line in self._lines.values()
             if not line.in_use and (now - line.used_at > UNUSED_SECONDS or not line.socket_exists())
         ]
-        for line in unused:
+        for line in unused:  # all of them before the first await: nobody may take one meanwhile
             del self._lines[line.address]
         for line in unused:
             await line.session.close()
