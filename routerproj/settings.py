@@ -126,7 +126,7 @@ if env.flag("CORRAL_DAPHNE", default=False):
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "routerproj.static_files.StaticFiles",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -182,6 +182,7 @@ TIME_ZONE = "UTC"
 USE_TZ = True
 STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True  # no collectstatic step between a clone and the first answer
+WHITENOISE_ALLOW_ALL_ORIGINS = False  # CORS is off unless set
 WHITENOISE_AUTOREFRESH = False  # it follows DEBUG otherwise, and searches the finders per request
 SESSION_COOKIE_AGE = 12 * 3600  # seconds
 SESSION_COOKIE_SAMESITE = "Lax"

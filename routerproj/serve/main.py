@@ -220,7 +220,11 @@ def _how_to_use(
         key = None
     elif credentials is not None and credentials.api_key:
         key = credentials.api_key
-    lines = [f"  API      {url}/v1  (OpenAI clients: base_url)", f"  admin    {url}/admin/"]
+    lines = [
+        f"  API       {url}/v1  (OpenAI clients: base_url)",
+        f"  admin     {url}/admin/",
+        f"  documents {settings.BASE_DIR / 'README.md'} and {settings.BASE_DIR / 'docs'}",
+    ]
     if not is_loopback(options.host):
         names = ", ".join(settings.ALLOWED_HOSTS)
         lines.append(

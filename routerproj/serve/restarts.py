@@ -23,7 +23,7 @@ class BackOff:
 
 
 SILENCE_SECONDS = 10.0
-START_SECONDS = 90.0
+START_SECONDS = 30.0
 """What the first answer of a fresh process may take, on a machine that is busy."""
 
 

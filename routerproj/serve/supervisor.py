@@ -102,8 +102,10 @@ class Supervisor:
         )
 
     def _announce(self) -> None:
+        where = {self.scheduler.name: f"  {self._plan.control_socket}"}
+        where |= {process.name: f"  {self._plan.url}" for process in self.web}
         for process in self.processes:
-            self._output.say(f"  {process.name:<11} pid {process.pid}")
+            self._output.say(f"  {process.name:<10}pid {process.pid}{where.get(process.name, '')}")
         self._output.say(f"Corral is ready at {self._plan.url}")
 
     async def _watch_scheduler(self) -> None:

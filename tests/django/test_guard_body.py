@@ -34,9 +34,9 @@ class Reader:
 
 
 async def through(
-    application: Any, exchange: Exchange, *headers: tuple[bytes, bytes], timeout: float = 30.0
+    application: Any, exchange: Exchange, *headers: tuple[bytes, bytes], deadline: float = 30.0
 ) -> None:
-    config = GuardConfig(max_body=MAX_BODY, body_timeout_seconds=timeout)
+    config = GuardConfig(max_body=MAX_BODY, body_timeout_seconds=deadline)
     guard = Guard(application, config, lambda path: True)
     asked = scope(headers=[(b"host", b"localhost"), *headers], method="POST")
     await guard(asked, exchange.receive, exchange.send)
@@ -101,7 +101,7 @@ async def test_a_body_that_stalls_is_refused_at_the_deadline() -> None:
             return await super().receive()
 
     exchange = Stalls(b"x", b"y")
-    await through(reader, exchange, timeout=0.05)
+    await through(reader, exchange, deadline=0.05)
 
     assert (exchange.status, exchange.code) == (408, "request_timeout")
     assert reader.left
@@ -116,7 +116,7 @@ async def test_waiting_for_a_client_to_leave_has_no_deadline() -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
     exchange = Exchange(b"x")
-    await through(waits, exchange, timeout=0.05)
+    await through(waits, exchange, deadline=0.05)
 
     assert exchange.status == 200
 
@@ -129,7 +129,7 @@ async def test_time_in_the_application_is_not_the_clients() -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
     exchange = Exchange(b"x", b"y")
-    await through(slow, exchange, timeout=0.1)
+    await through(slow, exchange, deadline=0.1)
 
     assert exchange.status == 200
 
