@@ -100,15 +100,15 @@ class Admission:
         return Outcome.MOVED_ON, decisions
 
     def _wake_head(self, entry: Entry, now: float) -> Step:
-        """A2: a wake needs no slot, but a loader."""
-        if not self._loader_is_to_be_had():
+        """A2: a wake needs no slot, but a loader. A10: a start-up load kills none for it."""
+        if not self._loader_is_to_be_had(or_killed=not entry.startup_only):
             return Outcome.WAITS_FOR_LOADER, []
         return Outcome.MOVED_ON, [*self._free_a_loader(entry), self._wake(entry, beside=False)]
 
     def _start_up(self, entry: Entry, now: float) -> Step:
         """A10: one by one, evicting nobody; what does not fit is skipped, but only once nothing is
         stopping."""
-        if self._loads_counted() >= self._loaders or self._starts_up_already():
+        if not self._loader_is_to_be_had(or_killed=False) or self._starts_up_already():
             return Outcome.WAITS_FOR_LOADER, []
         if not self._waits_for_room(entry):
             return Outcome.MOVED_ON, [self._start(entry, now, beside=False)]
@@ -159,9 +159,10 @@ class Admission:
     def _unwanted_loads(self) -> list[Instance]:
         return [i for i in self._fleet if is_unwanted_load(i, self._queue) and not i.beside]
 
-    def _loader_is_to_be_had(self) -> bool:
-        """A loader is free, or would be with an unwanted load killed (A3)."""
-        return self._loads_counted() - len(self._unwanted_loads()) < self._loaders
+    def _loader_is_to_be_had(self, *, or_killed: bool = True) -> bool:
+        """A loader is free, or would be with the unwanted loads killed (A3)."""
+        to_be_killed = len(self._unwanted_loads()) if or_killed else 0
+        return self._loads_counted() - to_be_killed < self._loaders
 
     def _free_a_loader(self, entry: Entry) -> list[Decision]:
         """A3: an unwanted load is killed when the head needs its loader."""

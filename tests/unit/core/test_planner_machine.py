@@ -1,0 +1,324 @@
+"""The planner against a model of the outside world, driven by Hypothesis."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from scheduler.core.events import (
+    Abandoned,
+    Cancelled,
+    Exited,
+    LoadingReported,
+    PresetsChanged,
+    ReadyReported,
+    Released,
+    Requested,
+    ShutdownAsked,
+    SleepingReported,
+    SlotsSeen,
+    Ticked,
+    UnloadAsked,
+)
+from scheduler.core.planner import Planner
+from scheduler.core.values import Config, Exit, Kind, PresetSpec
+
+from .world import World
+
+NAMES = "abcd"
+PARALLEL = {"one": 1, "two": 2}  # by fingerprint: an edit changes both
+
+specs = st.builds(
+    lambda name, fingerprint, pinned, patience: PresetSpec(
+        name, fingerprint, PARALLEL[fingerprint], pinned, patience
+    ),
+    name=st.sampled_from(NAMES),
+    fingerprint=st.sampled_from(sorted(PARALLEL)),
+    pinned=st.sampled_from([False, False, False, True]),
+    patience=st.sampled_from([10.0, 10.0, 0.0]),
+)
+configs = st.builds(
+    Config,
+    models_max=st.sampled_from([1, 2, 2, 3, 0]),
+    models_max_loading=st.sampled_from([1, 1, 2]),
+    queue_limit=st.sampled_from([6, 50]),
+    queue_wait_seconds=st.just(30.0),
+)
+exits = st.sampled_from([Exit(code=1), Exit(signal=9), Exit(code=1, out_of_memory=True)])
+
+
+class PlannerMachine(RuleBasedStateMachine):
+    @initialize(
+        config=configs, some=st.lists(specs, min_size=2, max_size=4, unique_by=lambda s: s.name)
+    )
+    def machine_boots(self, config, some):
+        self.world = World(config)
+        self.next_request = 1
+        self.edit({spec.name: spec for spec in some})
+
+    def pick(self, data, choices):
+        self.world.now += 0.25
+        return data.draw(st.sampled_from(sorted(choices)))
+
+    def some(self, test):
+        return [number for number, child in self.world.children.items() if test(child)]
+
+    def leased(self):
+        return [request for child in self.world.children.values() for request in child.leases]
+
+    def any_child(self):
+        return bool(self.world.children)
+
+    # Requests -----------------------------------------------------------------
+
+    @rule(
+        data=st.data(),
+        kind=st.sampled_from([Kind.POST] * 4 + [Kind.WEBSOCKET, Kind.LOAD, Kind.STARTUP]),
+        age=st.sampled_from([0.0, 0.0, 0.0, 5.0]),
+    )
+    def request_arrives(self, data, kind, age):
+        preset = self.pick(data, NAMES)
+        request, self.next_request = self.next_request, self.next_request + 1
+        self.world.ask(request, preset, kind, self.world.now - age)
+
+    @precondition(lambda self: self.world.waiting)
+    @rule(data=st.data(), how=st.sampled_from([Cancelled, Abandoned]))
+    def client_gives_up_waiting(self, data, how):
+        request = self.pick(data, self.world.waiting)
+        del self.world.waiting[request]
+        self.world.tell(how(request))
+
+    @precondition(lambda self: self.leased())
+    @rule(data=st.data(), how=st.sampled_from([Released, Released, Cancelled]))
+    def request_is_answered(self, data, how):
+        request = self.pick(data, self.leased())
+        child = self.world.holder(request)
+        child.leases.discard(request)
+        child.unread.discard(request)
+        child.finished_unread = min(child.finished_unread, len(child.unread))
+        self.world.tell(how(request))
+
+    @precondition(lambda self: self.leased())
+    @rule(data=st.data())
+    def client_leaves_the_child_at_work(self, data):
+        request = self.pick(data, self.leased())
+        self.world.holder(request).unread.add(request)
+        self.world.tell(Abandoned(request))
+
+    @precondition(lambda self: self.some(lambda c: len(c.unread) > c.finished_unread))
+    @rule(data=st.data())
+    def child_finishes_an_unread_answer(self, data):
+        unseen = self.some(lambda c: len(c.unread) > c.finished_unread)
+        number = data.draw(st.sampled_from(unseen))
+        self.world.children[number].finished_unread += 1
+
+    @precondition(any_child)
+    @rule(data=st.data())
+    def slots_are_read(self, data):
+        number = self.pick(data, self.world.children)
+        child = self.world.children[number]
+        busy = len(child.leases) - child.finished_unread
+        for request in sorted(child.unread)[: child.finished_unread]:
+            child.leases.discard(request)
+            child.unread.discard(request)
+        child.finished_unread = 0
+        self.world.tell(SlotsSeen(number, busy))
+
+    # Children -----------------------------------------------------------------
+
+    @precondition(lambda self: self.some(lambda c: c.mood == "loading"))
+    @rule(data=st.data(), report=st.sampled_from([LoadingReported, ReadyReported, ReadyReported]))
+    def child_loads(self, data, report):
+        number = self.pick(data, self.some(lambda c: c.mood == "loading"))
+        if report is ReadyReported:
+            self.world.ready(number)
+        else:
+            self.world.tell(report(number))
+
+    @precondition(any_child)
+    @rule(data=st.data())
+    def child_falls_asleep(self, data):
+        self.world.fall_asleep(self.pick(data, self.world.children))
+
+    @precondition(lambda self: self.some(lambda c: c.mood == "sleeping"))
+    @rule(data=st.data())
+    def child_wakes_by_itself(self, data):
+        self.world.wake_by_itself(self.pick(data, self.some(lambda c: c.mood == "sleeping")))
+
+    @precondition(lambda self: self.some(lambda c: c.going))
+    @rule(data=st.data())
+    def stopped_child_exits(self, data):
+        self.world.exit(self.pick(data, self.some(lambda c: c.going)), Exit(code=0))
+
+    @precondition(any_child)
+    @rule(data=st.data(), exit=exits)
+    def child_dies(self, data, exit):
+        self.world.exit(self.pick(data, self.world.children), exit)
+
+    # People and time ----------------------------------------------------------
+
+    def edit(self, presets):
+        world = self.world
+        for name, old in world.presets.items():
+            if (new := presets.get(name)) is None or new.fingerprint != old.fingerprint:
+                world.clear_failures(name)
+        world.presets = presets
+        for child in world.children.values():
+            if (
+                spec := presets.get(child.spec.name)
+            ) and spec.fingerprint == child.spec.fingerprint:
+                child.spec = spec
+        world.tell(PresetsChanged(tuple(presets.values())))
+
+    @rule(spec=specs)
+    def preset_is_saved(self, spec):
+        self.world.now += 0.25
+        self.edit({**self.world.presets, spec.name: spec})
+
+    @precondition(lambda self: self.world.presets)
+    @rule(data=st.data())
+    def preset_is_deleted(self, data):
+        gone = self.pick(data, self.world.presets)
+        self.edit({name: spec for name, spec in self.world.presets.items() if name != gone})
+
+    @precondition(lambda self: self.world.presets)
+    @rule(data=st.data())
+    def pin_is_turned(self, data):
+        spec = self.world.presets[self.pick(data, self.world.presets)]
+        self.edit({**self.world.presets, spec.name: replace(spec, pinned=not spec.pinned)})
+
+    @rule(data=st.data(), force=st.booleans())
+    def person_unloads(self, data, force):
+        preset = self.pick(data, NAMES)
+        self.world.unloading, self.world.forcing = True, force
+        self.world.tell(UnloadAsked(preset, force))
+        self.world.unloading = self.world.forcing = False
+        assert not self.some(lambda c: c.spec.name == preset and c.staying and c.mood != "loading")
+
+    @rule(seconds=st.sampled_from([0.5, 3.0, 12.0, 31.0]))
+    def time_passes(self, seconds):
+        self.world.now += seconds
+        self.world.tell(Ticked())
+
+    @precondition(lambda self: (self.world.timer or 0) > self.world.now)
+    @rule()
+    def timer_rings(self):
+        self.world.now = self.world.timer
+        self.world.tell(Ticked())
+
+    @precondition(lambda self: self.next_request > 15 and not self.world.shut)
+    @rule()
+    def shutdown_is_asked(self):
+        self.world.shut = True
+        self.world.tell(ShutdownAsked())
+        assert not self.world.waiting
+
+    @rule(data=st.data())
+    def something_comes_late_or_twice(self, data):
+        known = sorted(self.world.waiting) or [1]
+        living = sorted(self.world.children)
+        stray = [r for r in range(1, self.next_request) if r not in {*known, *self.leased()}]
+        events = [Exited(999), ReadyReported(999), SlotsSeen(999, 0), Released(999)]
+        events += [Requested(known[0], "a", self.world.now)] if self.world.waiting else []
+        events += [how(request) for request in stray for how in (Released, Abandoned)]
+        events += [LoadingReported(n) for n in living if self.world.children[n].mood == "loaded"]
+        events += [ReadyReported(n) for n in living if self.world.children[n].mood == "loaded"]
+        events += [SleepingReported(n) for n in living if self.world.children[n].mood == "sleeping"]
+        self.world.tell(data.draw(st.sampled_from(events)))
+
+    # Invariants: each is a sentence of the design -------------------------------
+
+    @invariant()
+    def a5_processes_alive_never_exceed_models_max(self):
+        limit = self.world.config.models_max
+        assert not limit or len(self.world.children) <= limit
+
+    @invariant()
+    def leases_never_exceed_parallel_abandoned_ones_counted(self):
+        for child in self.world.children.values():
+            assert len(child.leases) <= child.spec.parallel
+
+    @invariant()
+    def nobody_waits_while_a_slot_is_free(self):
+        for ask in self.world.waiting.values():
+            child = self.world.staying(ask.preset)
+            if child is not None and child.mood == "loaded":
+                assert ask.kind in (Kind.POST, Kind.WEBSOCKET), "a load holds no slot"
+                assert len(child.leases) == child.spec.parallel
+
+    @invariant()
+    def no_wake_up_is_lost(self):
+        """Who waits waits for something: a load, an exit or the end of an answer."""
+        assert not self.world.waiting or self.some(
+            lambda c: c.mood == "loading" or c.going or c.leases
+        )
+
+    @invariant()
+    def the_head_has_a_loader_or_room_on_its_way(self):
+        """Nobody stands before an open door: the head waits for a loader, or for a slot that is
+        not there, and then for a victim unless none may go."""
+        world = self.world
+        pending = world.pending() if not world.shut else []
+        if not pending or world.loading(beside=False) >= world.config.models_max_loading:
+            return
+        head = pending[0]
+        if world.startup_only(head) and self.some(lambda c: c.startup and c.mood == "loading"):
+            return
+        assert world.staying(head) is None, "a wake needs no slot"
+        assert world.config.models_max or head in world.room, "no slot is missing"
+        if not world.startup_only(head):
+            assert head in world.room or world.free() >= 1 or not world.eligible(head)
+
+    @invariant()
+    def what_runs_with_old_options_takes_no_new_request(self):
+        for child in self.world.children.values():
+            assert self.world.runs_its_preset(child) or not child.staying
+
+    @invariant()
+    def a_drain_ends_with_its_last_lease(self):
+        assert not self.some(lambda c: c.draining and not c.leases and not c.going)
+
+    @invariant()
+    def the_stubborn_are_killed_in_time(self):
+        for child in self.world.children.values():
+            if child.asked_at is not None and not child.killed:
+                assert child.overdue_at > self.world.now
+                assert self.world.timer is not None
+                assert self.world.now < self.world.timer <= child.overdue_at
+
+    def teardown(self):
+        if hasattr(self, "world"):
+            self.replay_gives_the_same_decisions()
+            self.everyone_is_answered_once_the_world_cooperates()
+
+    def replay_gives_the_same_decisions(self):
+        fresh = Planner(self.world.config)
+        for event, now, decisions in self.world.log:
+            assert fresh.handle(event, now) == decisions
+
+    def everyone_is_answered_once_the_world_cooperates(self):
+        world = self.world
+        for _ in range(500):
+            world.now += 0.01
+            if going := self.some(lambda c: c.going):
+                world.exit(going[0], Exit(code=0))
+            elif loading := self.some(lambda c: c.mood == "loading" and c.staying):
+                world.ready(loading[0])
+            elif leased := self.leased():
+                child = world.holder(leased[0])
+                child.leases.discard(leased[0])
+                child.unread.discard(leased[0])
+                world.tell(Released(leased[0]))
+            else:
+                break
+        assert not world.waiting, f"starved: {world.waiting}"
+        assert not world.planner.entries()
+
+
+TestPlanner = PlannerMachine.TestCase
+if os.environ.get("HYPOTHESIS_PROFILE", "quick") == "quick":
+    TestPlanner.settings = settings(max_examples=100, stateful_step_count=40)
