@@ -76,6 +76,9 @@ def check_path(scope: Any) -> None:
     raw: bytes = scope.get("raw_path") or path.encode()
     if not raw.startswith(b"/") or not path.startswith("/"):
         raise _bad("the request target must be a path that begins with a slash")
+    if scope.get("root_path"):
+        # Daphne has taken it out of a header by now.
+        raise _bad("the header Daphne-Root-Path is not taken from clients")
     if "\\" in path or _CONTROL.search(path):
         raise _bad("the path holds a backslash or a control character")
     segments = path.split("/")

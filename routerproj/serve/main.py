@@ -23,22 +23,15 @@ from routerproj.serve import first_run
 from routerproj.serve.listening import CannotListen, is_loopback, listen, url_of
 from routerproj.serve.options import USAGE, BadOption, HelpWanted, ServeOptions, parse
 from routerproj.serve.output import Output, box, curl_line
-from routerproj.serve.probes import scheduler_answers
 from routerproj.serve.process import death_signal_available
 from routerproj.serve.roles import child_environment, roles
 from routerproj.serve.state_lock import StateInUse, StateLock
 from routerproj.serve.supervisor import CannotStart, Plan, Supervisor
 from scheduler.run_folder import UnsafeRunFolder, make_run_folder
 
-OLD_SCHEDULER_SECONDS = 20.0
-"""What a scheduler whose `serve` was killed may take to end its children."""
-
 WRONG_USAGE = 2
 CANNOT_RUN = 1
-
-
-class SchedulerInTheWay(Exception):
-    """A scheduler without a `serve` works on the same CORRAL_VAR."""
+INTERRUPTED = 130
 
 
 def main(tokens: Sequence[str], out: TextIO, err: TextIO) -> int:
@@ -58,7 +51,6 @@ def main(tokens: Sequence[str], out: TextIO, err: TextIO) -> int:
         return WRONG_USAGE
     except (
         StateInUse,
-        SchedulerInTheWay,
         CannotListen,
         CannotStart,
         UnsafeRunFolder,
@@ -67,6 +59,8 @@ def main(tokens: Sequence[str], out: TextIO, err: TextIO) -> int:
     ) as error:
         err.write(f"serve: {error}\n")
         return CANNOT_RUN
+    except KeyboardInterrupt:  # before the processes were started
+        return INTERRUPTED
 
 
 def understand(tokens: Sequence[str]) -> tuple[ServeOptions, dict[str, str]]:
@@ -165,27 +159,11 @@ async def _supervise(plan: Plan, output: Output) -> int:
     supervisor = Supervisor(plan, output)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, supervisor.stop)
-    await _wait_for_an_old_scheduler(plan.control_socket, output)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup's wish
+            loop.add_signal_handler(number, supervisor.stop)
     clean = await supervisor.run()
     output.say("Corral has stopped")
     return 0 if clean else CANNOT_RUN
-
-
-async def _wait_for_an_old_scheduler(control_socket: Path, output: Output) -> None:
-    """One whose `serve` was killed ends by itself; one that somebody started does not."""
-    deadline = asyncio.get_running_loop().time() + OLD_SCHEDULER_SECONDS
-    told = False
-    while await scheduler_answers(control_socket):
-        if asyncio.get_running_loop().time() >= deadline:
-            raise SchedulerInTheWay(
-                f"a scheduler already runs on CORRAL_VAR={settings.CORRAL_VAR}:"
-                " stop it first, or give this one a CORRAL_VAR of its own"
-            )
-        if not told:
-            output.say("another scheduler still runs on this state: waiting for its end")
-            told = True
-        await asyncio.sleep(0.2)
 
 
 def _warn(output: Output) -> None:

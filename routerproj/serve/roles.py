@@ -10,6 +10,8 @@ from pathlib import Path
 from routerproj.serve.options import ServeOptions
 from routerproj.serve.process import Role
 
+KEY_VARIABLES = frozenset({"CORRAL_API_KEYS", "LLAMA_API_KEY"})
+
 
 def child_environment(
     environment: Mapping[str, str], options: ServeOptions, command_line: Mapping[str, str]
@@ -38,7 +40,7 @@ def child_environment(
 def roles(
     manage: Path, options: ServeOptions, environment: Mapping[str, str], fd: int
 ) -> tuple[Role, list[Role], Role]:
-    """Scheduler, web and jobs."""
+    """Scheduler, web and jobs. Only web is told the keys."""
 
     def command(*arguments: str) -> list[str]:
         return [sys.executable, str(manage), *arguments]
@@ -55,5 +57,6 @@ def roles(
         )
         for number in range(1, options.web_workers + 1)
     ]
-    scheduler = Role("scheduler", command("runscheduler"), environment)
-    return scheduler, web, Role("jobs", command("runjobs"), environment)
+    keyless = {name: value for name, value in environment.items() if name not in KEY_VARIABLES}
+    scheduler = Role("scheduler", command("runscheduler"), keyless)
+    return scheduler, web, Role("jobs", command("runjobs"), keyless)

@@ -19,16 +19,24 @@ from scheduler.protocol import Load, Shutdown
 POLL_SECONDS = 0.1
 PING_SECONDS = 1.0
 DEATHS_BEFORE_READY = 3
-AFTER_DRAIN_SECONDS = 3.0
+AFTER_DRAIN_SECONDS = 2.5
 """What a web process may take beyond the drain timeout before it is killed."""
 
-ENDING_SECONDS = 4.0
-"""What scheduler and jobs may take once no web process is left; killed then, and children with
-the scheduler, by their death signal."""
+WHOLE_SECONDS = 4.8
+"""All is over this long after the last answer, or after the drain timeout: what is left by then is
+killed, and children with the scheduler, by their death signal."""
+
+
+OLD_SCHEDULER_SECONDS = 20.0
+"""What a scheduler whose `serve` was killed may take to end its children."""
 
 
 class CannotStart(Exception):
     """A process keeps dying before all is ready; its output above says why."""
+
+
+class SchedulerInTheWay(CannotStart):
+    """A scheduler that is not ours works on the same CORRAL_VAR."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +79,9 @@ class Supervisor:
 
     async def run(self) -> bool:
         """Until stopped. True when all ended as asked; raises CannotStart."""
+        await self._no_other_scheduler()
+        if self._stop_asked.is_set():
+            return not self._forced
         runs = {p.name: asyncio.create_task(p.run(), name=p.name) for p in self.processes}
         side = [asyncio.create_task(self._watch_scheduler(), name="watch the scheduler")]
         try:
@@ -125,16 +136,35 @@ class Supervisor:
     async def _end(self, runs: dict[str, asyncio.Task[None]]) -> None:
         """Nothing new comes in; answers end; then those they needed."""
         self._plan.listener.close()
-        await ask(self._plan.control_socket, Shutdown(id=1), 2.0)
-        for process in self.web:
+        latest = time.monotonic() + self._plan.drain_timeout_seconds + WHOLE_SECONDS
+        telling = asyncio.create_task(ask(self._plan.control_socket, Shutdown(id=1), 2.0))
+        for process in (*self.web, self.jobs):
             process.stop()
-        await self._gone(
-            [runs[process.name] for process in self.web],
-            self._plan.drain_timeout_seconds + AFTER_DRAIN_SECONDS,
+        await asyncio.wait(
+            [telling, *(runs[process.name] for process in self.web)],
+            timeout=self._plan.drain_timeout_seconds + AFTER_DRAIN_SECONDS,
         )
-        for process in (self.scheduler, self.jobs):
-            process.stop()
-        await self._gone([runs[self.scheduler.name], runs[self.jobs.name]], ENDING_SECONDS)
+        self.scheduler.stop()
+        await asyncio.wait(
+            [runs[self.scheduler.name], runs[self.jobs.name]],
+            timeout=min(WHOLE_SECONDS, latest - time.monotonic()),
+        )
+
+    async def _no_other_scheduler(self) -> None:
+        """One whose `serve` was killed ends by itself; one that somebody started does not.
+
+        Raises SchedulerInTheWay. Also returns when a stop was asked for."""
+        latest = time.monotonic() + OLD_SCHEDULER_SECONDS
+        told = False
+        while not self._stop_asked.is_set():
+            if not await scheduler_answers(self._plan.control_socket):
+                return
+            if time.monotonic() >= latest:
+                raise SchedulerInTheWay("a scheduler without a `serve` already runs on this state")
+            if not told:
+                self._output.say("another scheduler still runs on this state: waiting for its end")
+                told = True
+            await asyncio.sleep(POLL_SECONDS)
 
     async def _end_at_once(
         self, runs: dict[str, asyncio.Task[None]], side: Sequence[asyncio.Task[None]]
@@ -144,10 +174,6 @@ class Supervisor:
         for task in side:
             task.cancel()
         await asyncio.gather(*runs.values(), *side, return_exceptions=True)
-
-    @staticmethod
-    async def _gone(tasks: Sequence[asyncio.Task[None]], longest_seconds: float) -> None:
-        await asyncio.wait(tasks, timeout=longest_seconds)
 
     @staticmethod
     async def _first_to_end(waits: Sequence[object]) -> None:

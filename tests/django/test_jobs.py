@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 from django.utils import timezone
+from pytest_django import Settings
 
 from models_registry.jobs import downloads, measures
 from scheduler import tasks
@@ -33,8 +34,8 @@ def test_the_record_is_pruned_once_a_night() -> None:
 
 
 @pytest.mark.django_db
-def test_pruning_removes_what_is_older_than_the_setting(settings: pytest.FixtureRequest) -> None:
-    settings.CORRAL_RECORD_DAYS = 30  # type: ignore[attr-defined]
+def test_pruning_removes_what_is_older_than_the_setting(settings: Settings) -> None:
+    settings.CORRAL_RECORD_DAYS = 30
     now = timezone.now()
     for days in (1, 29, 31):
         DecisionRecord.objects.create(

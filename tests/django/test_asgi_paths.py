@@ -1,0 +1,147 @@
+"""Which path goes where, through the whole application."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from routerproj.guard import GuardConfig
+from routerproj.wiring import Wiring
+from tests.django.asgi_exchange import HOST, Exchange, scope
+
+ORIGIN = (b"origin", b"https://chat.example")
+
+
+class Stub:
+    """Says its own name."""
+
+    def __init__(self, name: bytes) -> None:
+        self.name = name
+        self.drained: list[float] = []
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": self.name})
+
+    async def drain(self, timeout_seconds: float) -> None:
+        self.drained.append(timeout_seconds)
+
+
+def wired(*origins: str) -> tuple[Wiring, Stub]:
+    gateway = Stub(b"gateway")
+    guard = GuardConfig(max_body=100, body_timeout_seconds=30.0)
+    return Wiring(gateway, Stub(b"django"), guard, origins), gateway  # type: ignore[arg-type]
+
+
+async def ask(wiring: Wiring, asked: dict[str, Any]) -> Exchange:
+    exchange = Exchange()
+    await wiring.application(asked, exchange.receive, exchange.send)
+    return exchange
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (b"/v1/chat/completions", b"gateway"),
+        (b"/v1/unknown", b"gateway"),
+        (b"/models", b"gateway"),
+        (b"/health", b"gateway"),
+        (b"/", b"django"),
+        (b"/admin/", b"django"),
+        (b"/static/admin/css/base.css", b"django"),
+    ],
+)
+async def test_a_path_goes_to_who_answers_it(path: bytes, expected: bytes) -> None:
+    wiring, _ = wired()
+
+    assert (await ask(wiring, scope(path))).body == expected
+
+
+async def test_without_origins_there_are_no_cors_headers() -> None:
+    wiring, _ = wired()
+
+    exchange = await ask(wiring, scope(headers=[*HOST, ORIGIN]))
+
+    assert not any(name.startswith(b"access-control") for name in exchange.headers)
+
+
+@pytest.mark.parametrize("allowed", ["https://chat.example", "https://chat.example/", "*"])
+async def test_a_named_origin_may_call_but_never_with_credentials(allowed: str) -> None:
+    wiring, _ = wired(allowed)
+
+    exchange = await ask(wiring, scope(headers=[*HOST, ORIGIN]))
+
+    assert exchange.headers[b"access-control-allow-origin"] in (b"https://chat.example", b"*")
+    assert b"access-control-allow-credentials" not in exchange.headers
+    assert b"x-request-id" in exchange.headers[b"access-control-expose-headers"].lower()
+
+
+async def test_localhost_stands_for_any_port_of_it() -> None:
+    wiring, _ = wired("localhost")
+
+    from_here = await ask(wiring, scope(headers=[*HOST, (b"origin", b"http://localhost:3000")]))
+    from_there = await ask(wiring, scope(headers=[*HOST, (b"origin", b"http://localhost.evil")]))
+
+    assert b"access-control-allow-origin" in from_here.headers
+    assert b"access-control-allow-origin" not in from_there.headers
+
+
+async def test_a_preflight_is_answered_without_a_key() -> None:
+    wiring, _ = wired("https://chat.example")
+    asks = (b"access-control-request-method", b"POST")
+    names = (b"access-control-request-headers", b"authorization,content-type")
+
+    exchange = await ask(wiring, scope(headers=[*HOST, ORIGIN, asks, names], method="OPTIONS"))
+
+    assert exchange.status == 200
+    assert b"authorization" in exchange.headers[b"access-control-allow-headers"].lower()
+
+
+async def test_the_admin_is_not_opened_by_cors() -> None:
+    wiring, _ = wired("*")
+
+    exchange = await ask(wiring, scope(b"/admin/", headers=[*HOST, ORIGIN]))
+
+    assert b"access-control-allow-origin" not in exchange.headers
+
+
+async def test_a_websocket_is_refused_in_its_handshake() -> None:
+    wiring, _ = wired()
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "websocket.connect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await wiring.application(scope() | {"type": "websocket"}, receive, send)
+
+    assert [message["type"] for message in sent] == ["websocket.close"]
+
+
+async def test_a_server_that_only_knows_lifespan_drains_at_its_end() -> None:
+    wiring, gateway = wired()
+    to_come = [{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}]
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return to_come.pop(0)
+
+    async def send(message: Any) -> None:
+        sent.append(message["type"])
+
+    await wiring.application({"type": "lifespan"}, receive, send)
+
+    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    assert gateway.drained == [0.0]
+
+
+async def test_the_gateway_is_drained_once() -> None:
+    wiring, gateway = wired()
+
+    await wiring.drain(3.0)
+    await wiring.drain(0.0)
+
+    assert gateway.drained == [3.0]

@@ -1,0 +1,37 @@
+"""Django's own paths, as a browser asks for them."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+
+def test_a_browser_is_sent_from_the_root_to_the_admin(client: Client) -> None:
+    answer = client.get("/")
+
+    assert (answer.status_code, answer.headers["Location"]) == (302, "/admin/")
+
+
+@pytest.mark.django_db
+def test_the_admin_asks_who_it_is(client: Client) -> None:
+    assert client.get("/admin/", follow=True).request["PATH_INFO"] == "/admin/login/"
+
+
+def test_static_files_are_served_without_being_collected(client: Client) -> None:
+    answer = client.get("/static/admin/css/base.css")
+
+    assert answer.status_code == 200
+    assert answer.headers["Content-Type"].startswith("text/css")
+    assert b"body" in answer.content
+    assert "Access-Control-Allow-Origin" not in answer.headers
+
+
+def test_a_part_of_a_static_file_is_served(client: Client) -> None:
+    answer = client.get("/static/admin/css/base.css", headers={"range": "bytes=0-9"})
+
+    assert answer.status_code == 206
+    assert len(answer.content) == 10
+
+
+def test_another_host_is_refused(client: Client) -> None:
+    assert client.get("/", headers={"host": "evil.example"}).status_code == 400
