@@ -21,6 +21,8 @@ from .exits import describe, exit_of
 
 logger = logging.getLogger(__name__)
 
+SETTLE_EVERY_SECONDS = 0.05
+
 Told = Callable[["InstanceRun", ChildState], None]
 """Called when the child says that it is in another state than before."""
 
@@ -58,7 +60,9 @@ class InstanceRun:
         self._told = told
         self._child: Child | None = None
         self._state: ChildState | None = None
-        self._was_ready = False
+        self._ready = asyncio.Event()
+        self._heeds_exit = False
+        self._exit_wanted = False
         self._kill_wanted = False
 
     @property
@@ -88,7 +92,7 @@ class InstanceRun:
             return str(self.leaving)
         if self.exit.out_of_memory:
             return "out_of_memory"
-        return "crashed" if self._was_ready else "failed_to_load"
+        return "crashed" if self._ready.is_set() else "failed_to_load"
 
     async def run(self) -> None:
         """Returns when the child is reaped; `exit` then says how it ended."""
@@ -102,10 +106,11 @@ class InstanceRun:
             self.address.unlink(missing_ok=True)
 
     def ask_exit(self) -> None:
-        """By stdin. A child that has never been ready does not read it, so it is killed."""
-        if not self._was_ready or self._child is None:
+        """By stdin, as soon as the child heeds it. One that has never been ready is killed."""
+        self._exit_wanted = True
+        if not self._ready.is_set() or self._child is None:
             self.kill()
-        else:
+        elif self._heeds_exit:
             self._child.ask_exit()
 
     def kill(self) -> None:
@@ -119,6 +124,7 @@ class InstanceRun:
         command: Command = self._engine.command(self.spec, self.address)
         self.argv = command.argv
         self._child = child = await self._spawn(command, self._heard)
+        settling = asyncio.create_task(self._settle(child), name=f"settle-{self.instance}")
         try:
             self.pid = child.pid
             if self._kill_wanted:
@@ -128,10 +134,24 @@ class InstanceRun:
             child.kill()
             await asyncio.shield(child.ended())
             raise
+        finally:
+            settling.cancel()
+            await asyncio.wait({settling})
+        if not settling.cancelled():
+            settling.result()  # a bug in it is a bug of ours
         self.exit = exit_of(
             returncode, out_of_memory=self._log.says_out_of_memory(), words=self._log.words()
         )
         logger.info("%s has ended: %s, %s", self.name, describe(self.exit), self.end_reason)
+
+    async def _settle(self, child: Child) -> None:
+        """From its `ready` to when it can be asked to exit."""
+        await self._ready.wait()
+        while not await self._engine.heeds_exit(self.address):  # noqa: ASYNC110 - it cannot tell
+            await asyncio.sleep(SETTLE_EVERY_SECONDS)
+        self._heeds_exit = True
+        if self._exit_wanted:
+            child.ask_exit()
 
     def _heard(self, line: bytes) -> None:
         match parse(line):
@@ -148,7 +168,7 @@ class InstanceRun:
         if report.state is ChildState.LOADING:
             self.progress = self._engine.progress(report.payload)
         elif report.state is ChildState.READY:
-            self._was_ready = True
+            self._ready.set()
             self.progress = None
             self.meta = self._engine.meta(report.payload) or self.meta  # empty after a wake
         if report.state is not self._state:

@@ -189,6 +189,8 @@ class Owner:
 
     def _reject(self, request: RequestId, refusal: Refusal) -> None:
         preset = self.waiting.rejected(request, refusal, self.offer.names())
+        if preset is None:
+            return  # nobody waits for it any more
         figures = {
             "retry_after": refusal.retry_after_seconds,
             "blocked_by": list(refusal.blocked_by),

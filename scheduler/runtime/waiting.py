@@ -44,11 +44,11 @@ class Waiting:
             self._leases[request] = run
         waiter.answer(run)
 
-    def rejected(self, request: RequestId, refusal: Refusal, known: Sequence[str]) -> str:
-        """The name of the preset that it waited for."""
+    def rejected(self, request: RequestId, refusal: Refusal, known: Sequence[str]) -> str | None:
+        """The name of the preset that it waited for; None when it has left."""
         waiter = self._waiters.pop(request, None)
         if waiter is None:
-            return ""
+            return None
         waiter.answer(refused(refusal, waiter.preset, known))
         return waiter.preset
 

@@ -19,6 +19,7 @@ import django
 django.setup()
 
 # ruff: noqa: E402 - Django wants its settings before these
+from scheduler.management.commands.runscheduler import loop_factory
 from scheduler.runtime.catalog import Catalog
 from scheduler.runtime.engines.llama_server import LlamaServer
 from scheduler.runtime.lock import only_scheduler
@@ -36,4 +37,5 @@ async def main() -> None:
         await service.run(catalog)
 
 
-asyncio.run(main())
+with asyncio.Runner(loop_factory=loop_factory()) as runner:
+    runner.run(main())

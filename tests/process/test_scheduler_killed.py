@@ -153,3 +153,17 @@ async def test_a_frozen_child_is_no_reason_to_hang_at_the_end():
 
             assert await running.process.wait() == 0
             assert not is_alive(child)
+
+
+async def test_who_waits_when_the_scheduler_is_killed_is_served_by_the_next_one():
+    with short_var() as var:
+        async with scheduler(var, "a:--load-seconds:600") as first:
+            waiting = asyncio.create_task(first.client.acquire("a"))
+            child = await first.one_child()
+            first.process.kill()
+            await first.process.wait()
+
+            async with scheduler(var, "a"):
+                lease = await waiting
+                assert lease.preset == "a"
+            await gone(child)

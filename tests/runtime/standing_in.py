@@ -67,11 +67,17 @@ class StandIn:
 
 class StandInEngine:
     def __init__(self) -> None:
+        self.settled = asyncio.Event()
+        self.settled.set()
         self.busy: int | None = 0
         self.woken: list[Path] = []
 
     def command(self, spec: LaunchSpec, address: Path) -> Command:
         return Command(("engine", *spec.argv))
+
+    async def heeds_exit(self, address: Path) -> bool:
+        await self.settled.wait()
+        return True
 
     async def wake(self, address: Path) -> None:
         self.woken.append(address)

@@ -20,9 +20,9 @@ RANDOM_BYTES = """\
 
 KV_TOO_LARGE = """\
 0.04.789.113 E ggml_aligned_malloc: insufficient memory (attempted to allocate 878906.25 MB)
-0.04.789.180 E ggml_backend_cpu_buffer_type_alloc_buffer: failed to allocate buffer of size 921600000
+0.04.789.180 E ggml_backend_cpu_buffer_type_alloc_buffer: failed to allocate buffer of size 9216
 0.04.789.192 E alloc_tensor_range: failed to allocate CPU buffer of size 921600000000
-0.04.936.352 E llama_init_from_model: failed to initialize the context: failed to allocate buffer for kv
+0.04.936.352 E llama_init_from_model: failed to initialize the context: failed to allocate buffer
 0.04.936.815 E srv  llama_server: exiting due to model loading error""".splitlines()
 
 OUT_OF_MEMORY = [

@@ -178,3 +178,17 @@ async def test_a_report_after_the_end_of_its_child_is_not_told_to_the_core():
         await stage.owner.caught_up()
 
         assert script.events(ReadyReported) == []
+
+
+async def test_an_exit_is_asked_for_only_when_the_child_heeds_it():
+    async with staged(preset("a", stop_timeout_seconds=3600.0)) as stage:
+        stage.engine.settled.clear()
+        await stage.ask("a").run()
+        stage.owner.stop()
+        await stage.owner.caught_up()
+        assert (stage.children[0].asked, stage.children[0].killed) == (0, 0)
+
+        stage.engine.settled.set()
+        await stage.task
+
+        assert (stage.children[0].asked, stage.children[0].killed) == (1, 0)

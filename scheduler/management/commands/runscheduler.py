@@ -37,13 +37,13 @@ def _run(config: SchedulerConfig) -> None:
     recorder = Recorder()
     recorder.start()
     try:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(SchedulerService(config, record=recorder).run())
     finally:
         recorder.stop()
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """uvloop's where it is installed; None is asyncio's own."""
     if importlib.util.find_spec("uvloop") is None:
         return None

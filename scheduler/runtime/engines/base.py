@@ -27,6 +27,10 @@ class Engine(Protocol):
         """The preset's command line, listening at `address`. Raises CannotStart."""
         ...
 
+    async def heeds_exit(self, address: Path) -> bool:
+        """Whether a child that has said `ready` can be asked to exit by now."""
+        ...
+
     async def wake(self, address: Path) -> None:
         """Make a sleeping child load again; returns when it has answered."""
         ...

@@ -58,6 +58,11 @@ class LlamaServer:
         )
         return Command(argv, self._environment(spec.env))
 
+    async def heeds_exit(self, address: Path) -> bool:
+        # An `exit` between `ready` and the start of its loop is lost, one in ten when sent at once:
+        # the loop then starts and never ends. Only the running loop answers /slots.
+        return await self.busy_slots(address) is not None
+
     async def wake(self, address: Path) -> None:
         # Anything but /health, /props, /models and /metrics wakes it, and this one costs nothing.
         await self._get_slots(address, WAKE_SECONDS)

@@ -1,0 +1,131 @@
+"""The door to the registry: it tells of a change once, and outlives a database that is away."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import replace
+
+import pytest
+from django.db import OperationalError
+
+from scheduler.runtime.catalog import Catalog, Reading
+
+from .standing_in import PATIENCE, preset
+
+
+class Table:
+    """Stands where the registry's rows stand."""
+
+    def __init__(self, *specs):
+        self.number = 1
+        self.specs = specs
+        self.away = False
+        self.reads = 0
+        self.closed = False
+
+    def revision(self):
+        self._answer()
+        return self.number
+
+    def read(self):
+        self._answer()
+        self.reads += 1
+        return Reading(self.number, self.specs)
+
+    def close(self):
+        self.closed = True
+
+    def change(self, *specs):
+        self.specs = specs
+        self.number += 1
+
+    def _answer(self):
+        if self.away:
+            raise OperationalError("the database is away")
+
+
+class Told(list):
+    async def reaches(self, count):
+        async with asyncio.timeout(PATIENCE):
+            while len(self) < count:  # noqa: ASYNC110 - it is filled by a thread's result
+                await asyncio.sleep(0.002)
+
+
+@contextlib.asynccontextmanager
+async def watching(table):
+    told = Told()
+    catalog = Catalog(told.append, stop_timeout_seconds=10, registry=table, look_every_seconds=0.01)
+    await catalog.read()
+    task = asyncio.create_task(catalog.watch())
+    yield told, catalog
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await catalog.close()
+
+
+async def test_a_change_is_noticed_without_being_told():
+    table = Table(preset("a"))
+    async with watching(table) as (told, _):
+        table.change(preset("a"), preset("b"))
+        await told.reaches(2)
+
+        assert [offer.names() for offer in told] == [["a"], ["a", "b"]]
+        assert told[-1].revision == 2
+
+
+async def test_an_unchanged_registry_is_told_of_once():
+    table = Table(preset("a"))
+    async with watching(table) as (told, catalog):
+        for _ in range(3):
+            await catalog.read()
+
+        assert len(told) == 1
+
+
+async def test_a_broken_preset_is_looked_at_again_without_a_new_revision():
+    table = Table(preset("a", problem="its file is missing"))
+    async with watching(table) as (told, _):
+        table.specs = (preset("a"),)
+        await told.reaches(2)
+
+        assert told[-1].specs["a"].problem == ""
+
+
+async def test_a_database_that_is_away_leaves_the_old_presets():
+    table = Table(preset("a"))
+    async with watching(table) as (told, _):
+        table.away = True
+        await asyncio.sleep(0.05)
+        table.change(preset("b"))
+        table.away = False
+        await told.reaches(2)
+
+        assert [offer.names() for offer in told] == [["a"], ["b"]]
+
+
+async def test_the_first_reading_must_work():
+    table = Table()
+    table.away = True
+    catalog = Catalog([].append, stop_timeout_seconds=10, registry=table)
+    with pytest.raises(OperationalError):
+        await catalog.read()
+    await catalog.close()
+
+    assert table.closed
+
+
+async def test_a_preset_without_a_stop_timeout_gets_the_settings():
+    async with watching(Table(preset("a"), preset("b", stop_timeout_seconds=3.0))) as (told, _):
+        times = [spec.stop_timeout_seconds for spec in told[0].preset_specs()]
+
+        assert times == [10, 3.0]
+
+
+async def test_a_preset_that_breaks_keeps_its_running_instances_fingerprint():
+    before, after = preset("a"), replace(preset("a"), fingerprint="other", problem="no such option")
+    async with watching(Table(before)) as (told, catalog):
+        offer = catalog._offer(2, [after]).after(told[0])
+
+        assert offer.specs["a"].fingerprint == before.fingerprint
+        assert offer.specs["a"].problem == "no such option"

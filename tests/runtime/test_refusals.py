@@ -1,0 +1,63 @@
+"""Every refusal has a code that the wire knows and a text that says what to do."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.core.values import Code, Exit, PresetName, Refusal
+from scheduler.protocol import ERRORS
+from scheduler.runtime.exits import describe, exit_of
+from scheduler.runtime.refusals import refused
+
+CRASH = Exit(signal=11, words="GGML_ASSERT failed")
+
+
+@pytest.mark.parametrize("code", list(Code))
+def test_every_code_of_the_core_stands_in_the_wires_table(code):
+    refusal = refused(Refusal(code, 3.0, CRASH, (PresetName("p"),)), "a", ["x"])
+
+    assert refusal.code in ERRORS
+    assert refusal.message
+    assert refusal.retry_after_seconds == 3.0
+
+
+@pytest.mark.parametrize(
+    "code", [Code.MODEL_LOAD_FAILED, Code.MODEL_BACKING_OFF, Code.OUT_OF_MEMORY]
+)
+def test_a_failed_load_names_the_model_the_end_the_words_and_the_wait(code):
+    message = refused(Refusal(code, 3.4, CRASH), "a").message
+
+    for part in ("'a'", "SIGSEGV", "GGML_ASSERT failed", "3 s"):
+        assert part in message
+
+
+def test_pinned_models_are_named():
+    refusal = Refusal(Code.BLOCKED_BY_PINNED, blocked_by=(PresetName("p"), PresetName("q")))
+    assert "p, q" in refused(refusal, "a").message
+
+
+def test_an_unknown_name_lists_a_few_that_are_known():
+    message = refused(Refusal(Code.MODEL_NOT_FOUND), "a", [f"m{n}" for n in range(9)]).message
+
+    assert "'m0'" in message
+    assert "'m8'" not in message
+    assert "4 more" in message
+
+
+def test_an_empty_registry_is_said_to_be_so():
+    assert "registry is empty" in refused(Refusal(Code.MODEL_NOT_FOUND), "a", []).message
+
+
+@pytest.mark.parametrize(
+    ("returncode", "text"), [(0, "exit code 0"), (3, "exit code 3"), (-9, "signal SIGKILL")]
+)
+def test_an_exit_is_a_code_or_the_name_of_a_signal(returncode, text):
+    assert describe(exit_of(returncode)) == text
+
+
+def test_a_signal_without_a_name_is_a_number():
+    assert describe(exit_of(-35)) == "signal 35"
+
+
+def test_what_never_ran_has_neither():
+    assert describe(Exit(words="no such program")) == "not started"
