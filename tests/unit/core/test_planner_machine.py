@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -322,3 +323,5 @@ class PlannerMachine(RuleBasedStateMachine):
 TestPlanner = PlannerMachine.TestCase
 if os.environ.get("HYPOTHESIS_PROFILE", "quick") == "quick":
     TestPlanner.settings = settings(max_examples=100, stateful_step_count=40)
+else:
+    TestPlanner = pytest.mark.timeout(3600)(TestPlanner)

@@ -1,0 +1,126 @@
+"""A planner that is told events one by one, a second apart."""
+
+from __future__ import annotations
+
+from scheduler.core.decisions import Decision, Grant, Reject, Start, WakeAt
+from scheduler.core.events import (
+    Abandoned,
+    Event,
+    Exited,
+    PresetsChanged,
+    ReadyReported,
+    Released,
+    Requested,
+    SleepingReported,
+    Ticked,
+)
+from scheduler.core.instances import Instance
+from scheduler.core.planner import Planner
+from scheduler.core.values import Config, Exit, Kind, PresetSpec, Refusal
+
+CLEAN = Exit(code=0)
+
+
+def preset(name: str, fingerprint: str = "f", **options) -> PresetSpec:
+    return PresetSpec(name, fingerprint, **options)
+
+
+class Story:
+    """Answers are lists of decisions without their timers; `timer` is the last one set."""
+
+    def __init__(self, *presets: str | PresetSpec, **config) -> None:
+        self.planner = Planner(Config(**config))
+        self.now = 0.0
+        self.timer: float | None = None
+        self.edit(*presets)
+
+    def tell(self, event: Event, *, after: float = 1.0) -> list[Decision]:
+        self.now += after
+        decisions = self.planner.handle(event, self.now)
+        for decision in decisions:
+            if isinstance(decision, WakeAt):
+                self.timer = decision.when
+        return [decision for decision in decisions if not isinstance(decision, WakeAt)]
+
+    # Words for what happens ------------------------------------------------------
+
+    def edit(self, *presets: str | PresetSpec) -> list[Decision]:
+        """This is the whole registry from now on."""
+        specs = [preset(p) if isinstance(p, str) else p for p in presets]
+        return self.tell(PresetsChanged(tuple(specs)))
+
+    def ask(
+        self, request: int, name: str, kind: Kind = Kind.POST, *, arrived=None, after: float = 1.0
+    ) -> list[Decision]:
+        arrived = self.now + after if arrived is None else arrived
+        return self.tell(Requested(request, name, arrived, Kind(kind)), after=after)
+
+    def ready(self, name: str) -> list[Decision]:
+        return self.tell(ReadyReported(self.of(name).id))
+
+    def asleep(self, name: str) -> list[Decision]:
+        return self.tell(SleepingReported(self.of(name).id))
+
+    def exit(self, instance: int, exit: Exit = CLEAN) -> list[Decision]:
+        return self.tell(Exited(instance, exit))
+
+    def release(self, request: int) -> list[Decision]:
+        return self.tell(Released(request))
+
+    def abandon(self, request: int) -> list[Decision]:
+        return self.tell(Abandoned(request))
+
+    def wait(self, seconds: float) -> list[Decision]:
+        return self.tell(Ticked(), after=seconds)
+
+    # Longer stretches ---------------------------------------------------------------
+
+    def busy(self, request: int, name: str) -> int:
+        """The request holds a lease on a loaded instance; the instance's id."""
+        self.ask(request, name)
+        if self.of(name).state == "loading":
+            self.ready(name)
+        instance = self.of(name)
+        assert request in instance.leases
+        return instance.id
+
+    def idle(self, request: int, name: str) -> int:
+        """A loaded instance that was used for the request; its id."""
+        instance = self.busy(request, name)
+        self.release(request)
+        return instance
+
+    def sleeping(self, request: int, name: str) -> int:
+        instance = self.idle(request, name)
+        self.asleep(name)
+        return instance
+
+    # Words for what came of it --------------------------------------------------------
+
+    def of(self, name: str) -> Instance:
+        """The newest living instance of the preset."""
+        return [i for i in self.planner.instances.values() if i.preset.name == name][-1]
+
+    @property
+    def alive(self) -> list[str]:
+        return [instance.preset.name for instance in self.planner.instances.values()]
+
+    @property
+    def queue(self) -> list[str]:
+        return [entry.preset for entry in self.planner.entries()]
+
+
+def started(decisions: list[Decision]) -> list[str]:
+    return [d.preset.name for d in decisions if isinstance(d, Start)]
+
+
+def granted(decisions: list[Decision]) -> list[int]:
+    return [d.request for d in decisions if isinstance(d, Grant)]
+
+
+def refused(decisions: list[Decision]) -> dict[int, Refusal]:
+    return {d.request: d.refusal for d in decisions if isinstance(d, Reject)}
+
+
+def codes(decisions: list[Decision]) -> dict[int, str]:
+    return {request: str(refusal.code) for request, refusal in refused(decisions).items()}
