@@ -40,9 +40,11 @@ class Relay:
         self._watch = watch
         self._started = False
         self._frames: WholeFrames | None = None
+        self._last = b""
 
     async def copy(self, answer: Answer) -> None:
-        """Pass everything on as it comes, waiting for the reader after each part.
+        """Pass everything on as it comes, waiting for the reader after each part; the last part
+        stays for `finish`.
 
         Raises UpstreamFailed or Interrupted; `finish` or `fail` must follow.
         """
@@ -55,6 +57,9 @@ class Relay:
                 self.tail.push(part)
                 if self._frames is not None:
                     part = self._frames.push(part)
+                if answer.ended:
+                    self._last = part
+                    return
                 if part:
                     await self._send(part)
                 watch.limit(self._config.between_tokens_timeout_seconds, Cause.BETWEEN_TOKENS)
@@ -62,7 +67,7 @@ class Relay:
 
     async def finish(self) -> None:
         """The answer is whole."""
-        rest = self._frames.rest() if self._frames is not None else b""
+        rest = self._last + (self._frames.rest() if self._frames is not None else b"")
         with self._watch as watch:
             watch.limit(self._config.slow_reader_timeout_seconds, Cause.SLOW_READER)
             await self._reader.send({"type": "http.response.body", "body": rest})

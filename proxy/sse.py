@@ -95,7 +95,9 @@ class Tail:
 
     def usage(self) -> Usage:
         """Zeros where the answer states none."""
-        found = _figures(self._head) | _figures(b"".join(self._chunks))
+        found = _figures(b"".join(self._chunks))
+        if not found:
+            found = _figures(self._head)
         usage, timings = found.get("usage", {}), found.get("timings", {})
         cached = _count(timings, "cache_n")
         details = usage.get("prompt_tokens_details")

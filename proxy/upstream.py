@@ -32,6 +32,11 @@ class Answer:
         self._line = line
         self._open = True
 
+    @property
+    def ended(self) -> bool:
+        """Nothing more will come: `more` would say so at once."""
+        return self._response.content.at_eof()
+
     async def more(self) -> bytes:
         """The next bytes, as they come; empty at the end. Raises UpstreamFailed.
 
