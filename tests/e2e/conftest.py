@@ -39,6 +39,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in impossible]
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """A test that fails on a shared gateway shows what that said of late."""
+    report = yield
+    if report.failed:
+        for name, value in getattr(item, "funcargs", {}).items():
+            if isinstance(value, Gateway):
+                report.sections.append((f"gateway `{name}`", "\n".join(value.output[-100:])))
+    return report
+
+
 @pytest.fixture(scope="session", params=VARIANTS)
 def variant(request: pytest.FixtureRequest) -> dict[str, object]:
     return VARIANTS[request.param]
@@ -48,12 +59,14 @@ def variant(request: pytest.FixtureRequest) -> dict[str, object]:
 def shared(
     variant: dict[str, object], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Gateway]:
-    """Three small models, a slow one, two bad files, an alias and an embeddings preset, with room
-    for two children. Tests neither stop it nor change its presets."""
+    """Three small models, a slow one, bad files, an alias and an embeddings preset, with room for
+    two children and bodies of one MiB. Tests neither stop it nor change its presets."""
     folder: Path = tmp_path_factory.mktemp("shared")
-    broken(folder / "models")
-    vocabulary_only(folder / "models")
+    for number in (1, 2, 3, 4):
+        broken(folder / "models", f"broken-{number}")
+        vocabulary_only(folder / "models", f"vocabulary-{number}")
     models = {**THREE_MODELS, "slow": SLOW}
-    with gateway(folder, args=["--models-max", "2"], models=models, **variant) as running:
+    env = {"CORRAL_MAX_BODY": str(1 << 20)}
+    with gateway(folder, args=["--models-max", "2"], env=env, models=models, **variant) as running:
         running.django(EXTRA_PRESETS)
         yield running

@@ -1,11 +1,15 @@
-"""Files that are no models: what the client is told, and what the others notice."""
+"""Files that are no models: what the client is told, and what the others notice.
+
+Each test has a preset of its own: after a failure a preset rests for a while.
+"""
 
 from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from tests.support.gateway import Gateway
-from tests.support.polling import eventually
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
@@ -20,58 +24,37 @@ def bad(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-@pytest.fixture
-def _rested(shared: Gateway, bad: str) -> None:
-    """No failure of a moment ago counts any more."""
-    eventually(lambda: not _backing_off(shared, bad), f"{bad} may be tried again", 90)
+def test_every_waiter_is_told_the_engines_last_words(shared: Gateway, bad: str) -> None:
+    with ThreadPoolExecutor(3) as pool:
+        answers = list(pool.map(shared.client.chat, [f"{bad}-1"] * 3))
+
+    first = next(answer for answer in answers if answer.code == "model_load_failed")
+    assert first.status == 503
+    assert ENGINES_WORDS[bad] in first.message
+    assert {answer.code for answer in answers} <= {"model_load_failed", "model_backing_off"}
 
 
-@pytest.mark.usefixtures("_rested")
-def test_the_client_is_told_the_engines_last_words(shared: Gateway, bad: str) -> None:
-    answer = shared.client.chat(bad)
-
-    assert answer.status == 503
-    assert answer.code == "model_load_failed"
-    assert ENGINES_WORDS[bad] in answer.message
-
-
-@pytest.mark.usefixtures("_rested")
 def test_the_client_is_told_not_to_try_again(shared: Gateway, bad: str) -> None:
-    assert shared.client.chat(bad).headers["x-should-retry"] == "false"
+    assert shared.client.chat(f"{bad}-2").headers["x-should-retry"] == "false"
 
 
-@pytest.mark.usefixtures("_rested")
 def test_nothing_is_evicted_for_it_the_second_time(shared: Gateway, bad: str) -> None:
-    shared.client.chat(bad)
+    shared.client.chat(f"{bad}-3")
     shared.client.chat("alpha")
-    shared.client.chat("beta")
     loaded = {child.pid for child in shared.children()}
 
-    second = shared.client.chat(bad)
+    second = shared.client.chat(f"{bad}-3")
 
     assert second.code == "model_backing_off"
     assert int(second.headers["retry-after"]) >= 1
     assert {child.pid for child in shared.children()} == loaded
 
 
-@pytest.mark.usefixtures("_rested")
 def test_the_list_of_models_shows_that_it_failed_and_why(shared: Gateway, bad: str) -> None:
-    shared.client.chat(bad)
+    shared.client.chat(f"{bad}-4")
 
     listed = shared.client.request("GET", "/models").json["data"]
-    status = next(model["status"] for model in listed if model["id"] == bad)
+    status = next(model["status"] for model in listed if model["id"] == f"{bad}-4")
     assert status["failed"] is True
     assert status["exit_code"] == 1
-    assert ENGINES_WORDS[bad] in str(status)
-
-
-@pytest.mark.usefixtures("_rested")
-def test_every_waiter_of_it_is_told(shared: Gateway, bad: str) -> None:
-    answers = [shared.client.chat(bad) for _ in range(3)]
-
-    assert {answer.code for answer in answers} <= {"model_load_failed", "model_backing_off"}
-
-
-def _backing_off(running: Gateway, preset: str) -> bool:
-    failures = {f["preset"]: f["retry_after"] for f in running.snapshot()["failures"]}
-    return failures.get(preset, 0) > 0
+    assert ENGINES_WORDS[bad] in status["reason"]

@@ -67,12 +67,19 @@ def test_a_key_in_x_api_key_is_taken(shared: Gateway) -> None:
 
 @pytest.mark.uvicorn_only
 def test_a_wrong_key_is_refused_before_the_body_has_come(shared: Gateway) -> None:
-    head = _head("Authorization: Bearer ck_wrong_key", f"Content-Length: {1 << 20}")
+    head = _head("Authorization: Bearer ck_wrong_key", f"Content-Length: {1 << 19}")
 
     assert _first_line(shared, head).startswith(b"HTTP/1.1 401 ")
 
 
-def test_an_announced_body_over_the_limit_is_refused(shared: Gateway) -> None:
+def test_a_body_over_the_limit_is_refused(shared: Gateway) -> None:
+    answer = shared.client.chat("alpha", padding="x" * (1 << 20))
+
+    assert (answer.status, answer.code) == (413, "body_too_large")
+
+
+@pytest.mark.uvicorn_only
+def test_a_body_announced_over_the_limit_is_refused_before_it_has_come(shared: Gateway) -> None:
     head = _head(f"Authorization: Bearer {shared.key}", f"Content-Length: {1 << 40}")
 
     assert _first_line(shared, head).startswith(b"HTTP/1.1 413 ")

@@ -20,7 +20,7 @@ from tests.support.processes import busy_slots
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
 DEEP = {"seed": 5, "blocks": 400}  # loads for half a second
-TOKENS = 400  # about three seconds of the slow model
+TOKENS = 150  # a second or two of the slow model, four at once
 NO_ORPHAN_SECONDS = 2
 
 

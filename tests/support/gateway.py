@@ -194,7 +194,7 @@ def gateway(
 def serve(
     var: Path, args: Sequence[str], env: Mapping[str, str] | None = None
 ) -> Iterator[Gateway]:
-    """`manage.py serve` as a process; its output shows up in the report of a test that fails."""
+    """`manage.py serve` as a process; a block that fails prints what it said."""
     environment = (
         clean_environment() | {"CORRAL_VAR": str(var), "CORRAL_DEMO": "0"} | dict(env or {})
     )
@@ -212,6 +212,9 @@ def serve(
     reader.start()
     try:
         yield running
+    except BaseException:
+        print("\n".join(running.output))
+        raise
     finally:
         _end_everything(running)
         reader.join(20)
@@ -229,7 +232,6 @@ def _read_output(running: Gateway) -> None:
     assert running.process.stdout
     for line in running.process.stdout:
         running.output.append(line.rstrip("\n"))
-        sys.stdout.write(f"serve| {line}")
 
 
 def _wait_until_ready(running: Gateway, key: str) -> None:
