@@ -69,9 +69,11 @@ class AbandonedAnswers:
             logger.info("The child of lease %d ended before its abandoned answer", lease.lease)
         except TimeoutError:
             logger.warning("The abandoned answer of lease %d reached its limit", lease.lease)
-        finally:
-            usage = tail.usage()
-            await lease.release(read=usage.read, cached=usage.cached, answered=usage.answered)
+        except Exception:
+            logger.exception("The abandoned answer of lease %d cannot be read on", lease.lease)
+        # Not when cancelled: the slot is busy then, which the scheduler sees for itself.
+        usage = tail.usage()
+        await lease.release(read=usage.read, cached=usage.cached, answered=usage.answered)
 
 
 async def _read(answer: Answer, tail: Tail) -> None:

@@ -91,12 +91,12 @@ class Relay:
                     return
         except TimeoutError:
             pass  # it does not read the error, either
-        raise AnswerCut(f"request {reader.request_id}: {refused.message}")
+        raise AnswerCut(f"request {reader.request_id}: {refused.message}") from None
 
     def cut(self, why: str) -> None:
         """For a client that does not take what is sent: raises AnswerCut if one has begun."""
         if self._started:
-            raise AnswerCut(f"request {self._reader.request_id}: {why}")
+            raise AnswerCut(f"request {self._reader.request_id}: {why}") from None
 
     async def _start(self, answer: Answer) -> None:
         headers = to_client(

@@ -15,6 +15,10 @@ from yarl import URL
 
 UNUSED_SECONDS = 60.0
 
+LONGEST_WHOLE = 1 << 20
+"""Bytes. An answer of a stated length up to this begins when it is whole: a child sends it in one
+go, and one that dies over it has, for the client, not begun to answer."""
+
 
 class UpstreamFailed(Exception):
     """The child could not be reached, or its connection broke: it is dead, or going."""
@@ -90,7 +94,8 @@ class Upstream:
         headers: Mapping[str, str],
         body: bytes | AsyncIterator[bytes],
     ) -> Answer:
-        """POST `target` (path and query, sent as it is) and wait for the first bytes of the answer.
+        """POST `target` (path and query, sent as it is) and wait for the first bytes of the answer,
+        for all of them if it states that it is short.
 
         Raises UpstreamFailed. Cancelling it closes the connection.
         """
@@ -103,7 +108,10 @@ class Upstream:
                 headers=headers,
                 allow_redirects=False,
             )
-            return Answer(response, await response.content.readany(), line)
+            first = await response.content.readany()
+            if 0 < (response.content_length or 0) <= LONGEST_WHOLE:
+                first = await _rest(response, first)
+            return Answer(response, first, line)
         except (aiohttp.ClientError, OSError) as error:
             _let_go(line, response)
             raise UpstreamFailed(str(error)) from error
@@ -140,6 +148,13 @@ class Upstream:
             del self._lines[line.address]
         for line in unused:
             await line.session.close()
+
+
+async def _rest(response: aiohttp.ClientResponse, first: bytes) -> bytes:
+    parts = [first]
+    while not response.content.at_eof():
+        parts.append(await response.content.readany())
+    return b"".join(parts)
 
 
 def _let_go(line: _Line, response: aiohttp.ClientResponse | None) -> None:

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from proxy.relay import AnswerCut
+from proxy.upstream import LONGEST_WHOLE
 
 from .asking import Exchange, chat
 from .fakes import CRASH, STOPPED, Connection, Received
@@ -127,9 +128,22 @@ async def test_a_stream_broken_in_mid_frame_ends_with_an_error_event_and_never_l
     assert not h.scheduler.held
 
 
-async def test_a_whole_answer_that_breaks_is_cut_without_a_clean_end(house):
+async def test_a_short_answer_that_breaks_has_not_begun(house):
     async def breaks(received: Received, child: Connection) -> None:
         await child.begin_whole(length=100)
+        await child.raw(b'{"choices":[')
+
+    async with house(breaks, answers) as h:
+        h.scheduler.endings = [CRASH]
+        exchange = await Exchange(h.app, body=chat()).end()
+
+    assert exchange.json == {"ok": True}
+    assert not h.scheduler.held
+
+
+async def test_a_long_answer_that_breaks_is_cut_without_a_clean_end(house):
+    async def breaks(received: Received, child: Connection) -> None:
+        await child.begin_whole(length=LONGEST_WHOLE + 1)
         await child.raw(b'{"choices":[')
 
     async with house(breaks) as h:

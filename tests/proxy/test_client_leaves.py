@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from proxy.upstream import LONGEST_WHOLE
+
 from .asking import Exchange, chat, until
 from .fakes import Connection, Received
 
@@ -111,10 +113,10 @@ async def test_leaving_a_half_sent_whole_answer_reads_the_rest_for_nobody(house)
     go_on = asyncio.Event()
 
     async def script(received: Received, child: Connection) -> None:
-        await child.begin_whole(length=20)
+        await child.begin_whole(length=LONGEST_WHOLE + 10)
         await child.raw(b"0123456789")
         await go_on.wait()
-        await child.raw(b"0123456789")
+        await child.raw(b"x" * LONGEST_WHOLE)
 
     async with house(script) as h:
         exchange = Exchange(h.app, body=chat())

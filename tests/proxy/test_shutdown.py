@@ -6,6 +6,7 @@ import json
 import pytest
 
 from proxy.relay import AnswerCut
+from proxy.upstream import LONGEST_WHOLE
 
 from .asking import Exchange, chat, until
 from .fakes import Connection, Received
@@ -55,7 +56,7 @@ async def test_a_stream_that_outlives_the_drain_ends_with_an_error_event(house):
 
 async def test_a_whole_answer_that_outlives_the_drain_is_cut(house):
     async def script(received: Received, child: Connection) -> None:
-        await child.begin_whole(length=10)
+        await child.begin_whole(length=LONGEST_WHOLE + 1)
         await child.raw(b"{")
         await child.until_closed()
 
@@ -106,5 +107,7 @@ async def test_closing_leaves_no_task_behind(house):
         await exchange.end()
         await h.app.close()
         assert h.scheduler.closed
+        # Its slot is busy still: the scheduler sees to it when the connection is gone.
+        assert h.scheduler.held
 
     await until(lambda: not asyncio.all_tasks() - before)

@@ -8,6 +8,7 @@ import json
 import pytest
 
 from proxy.relay import AnswerCut
+from proxy.upstream import LONGEST_WHOLE
 
 from .asking import Exchange, chat
 from .fakes import Connection, Received
@@ -68,10 +69,10 @@ async def test_a_whole_answer_that_stands_still_is_cut(house):
     go_on = asyncio.Event()
 
     async def script(received: Received, child: Connection) -> None:
-        await child.begin_whole(length=4)
+        await child.begin_whole(length=LONGEST_WHOLE + 2)
         await child.raw(b"{}")
         await go_on.wait()
-        await child.raw(b"  ")
+        await child.raw(b" " * LONGEST_WHOLE)
 
     async with house(script, between_tokens_timeout_seconds=0.05) as h:
         exchange = Exchange(h.app, body=chat())
