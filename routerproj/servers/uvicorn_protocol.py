@@ -84,6 +84,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._header_timer: asyncio.TimerHandle | None = None
         self._in_head = True
+        self._in_body = False
         self._head_bytes = 0
         self._refusal: Refused | None = None
         self._refused = False
@@ -112,9 +113,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     def client_still_sends(self) -> bool:
         """Whether bytes of a request that is not whole may be under way."""
-        if self._refused:
-            return True
-        return self.cycle is not None and self.cycle.more_body and not self.cycle.disconnected
+        return self._refused or self._in_body
 
     # Bytes
 
@@ -165,6 +164,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._refusal = error
             raise _Rejected from error
         self._in_head = False
+        self._in_body = True
         self._head_bytes = 0
         self._disarm()
         super().on_headers_complete()
@@ -172,12 +172,22 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         super().on_message_complete()
         self._in_head = True
+        self._in_body = False
+        if not self._answering():  # answered before its body was whole
+            self._disarm()
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self._head_bytes and self._in_head:
+        if self.transport.is_closing() or self._answering():
+            return
+        if self._in_body or self._head_bytes:
+            # The rest of a body that nobody wants, or the next request, is arriving: neither may
+            # take for ever.
             self._unset_keepalive_if_required()
-            self._arm()  # the next request has begun to arrive meanwhile
+            self._arm()
 
     def _check_head(self) -> None:
         size = len(self.url)

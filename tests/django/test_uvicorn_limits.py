@@ -197,6 +197,29 @@ async def test_an_idle_connection_is_closed_after_the_keep_alive_time() -> None:
         assert (await answer_to(connect, GET)).endswith(b"\r\n\r\nhi")
 
 
+async def test_a_body_that_nobody_reads_may_not_drip_for_ever_after_the_answer() -> None:
+    async with server(header_timeout_seconds=0.3) as connect:
+        reader, writer = await connect()
+        writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 90000\r\n\r\n")
+        await reader.readuntil(b"\r\n\r\nhi")
+        dripping = asyncio.create_task(_drip(writer))
+
+        assert await reader.read() == b""
+        dripping.cancel()
+
+
+async def test_a_body_that_comes_after_the_answer_spoils_nothing() -> None:
+    async with server(header_timeout_seconds=0.3, keep_alive_seconds=0.6) as connect:
+        reader, writer = await connect()
+        writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\n")
+        await reader.readuntil(b"\r\n\r\nhi")
+        writer.write(b"late")
+        writer.write(GET)
+        await reader.readuntil(b"\r\n\r\nhi")
+
+        assert await reader.read() == b""
+
+
 async def test_one_connection_too_many_gets_503_and_when_to_come_back() -> None:
     async with server(max_connections=2) as connect:
         for _ in range(2):
