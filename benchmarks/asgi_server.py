@@ -49,6 +49,11 @@ def main() -> None:
     options = parser.parse_args()
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="corral-bench-")))
+        # The settings are read here too, to find the engine: on a state folder of nobody's
+        os.environ |= {
+            "CORRAL_VAR": str(folder / "unused"),
+            "DJANGO_SETTINGS_MODULE": "routerproj.settings",
+        }
         subjects = [
             stack.enter_context(_upstream_itself()),
             stack.enter_context(_bare_pass_through(folder)),
@@ -135,7 +140,7 @@ def _bare_pass_through(folder: Path) -> Iterator[Subject]:
 
 @contextlib.contextmanager
 def _corral(folder: Path, server: str) -> Iterator[Subject]:
-    from tests.support.gateway import gateway  # Django's settings are read on this import
+    from tests.support.gateway import gateway  # needs the settings
 
     engine = _fake_engine(folder / server)
     with gateway(
@@ -151,7 +156,7 @@ def _corral(folder: Path, server: str) -> Iterator[Subject]:
 
 def _fake_engine(folder: Path) -> Path:
     """A program that is the upstream as a child, and the real engine when asked what it can do."""
-    from models_registry.engine_path import llama_server
+    from models_registry.engine_path import llama_server  # needs the settings
 
     folder.mkdir()
     program = folder / "llama-server"
