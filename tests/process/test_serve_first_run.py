@@ -5,34 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.support.gateway import READY, Gateway, serve
-from tests.support.polling import eventually
+from tests.process.serving import served, text_of
+from tests.support.gateway import Gateway
 
 pytestmark = pytest.mark.slow
-
-
-@contextmanager
-def served(var: Path, *args: str, **env: str) -> Iterator[Gateway]:
-    with serve(var, ["--port", "0", *args], env) as running:
-        running.client.port = int(eventually(lambda: _ready(running), "it is ready", 90)[1])
-        yield running
-        running.interrupt()
-        running.process.wait(60)
-
-
-def _ready(running: Gateway) -> re.Match[str] | None:
-    assert running.process.poll() is None
-    return READY.search(text_of(running))
-
-
-def text_of(running: Gateway) -> str:
-    return "\n".join(running.output)
 
 
 def test_account_and_key_are_shown_on_the_first_start_only(tmp_path: Path) -> None:

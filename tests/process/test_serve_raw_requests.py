@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.process.test_serve_first_run import served
+from tests.process.serving import served
 from tests.support.gateway import Gateway
 
 pytestmark = pytest.mark.slow

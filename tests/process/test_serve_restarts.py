@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.process.test_serve_first_run import served
+from tests.process.serving import served
 from tests.support.gateway import Gateway
 from tests.support.polling import eventually
 

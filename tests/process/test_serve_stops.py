@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import signal
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.process.test_serve_first_run import served
-from tests.support.gateway import serve
+from tests.process.serving import served
+from tests.support.gateway import MANAGE, clean_environment, serve
 from tests.support.polling import eventually
 
 pytestmark = pytest.mark.slow
@@ -16,8 +19,6 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize("server", ["uvicorn", "daphne"])
 def test_a_stop_with_a_client_that_only_sits_there_is_clean(tmp_path: Path, server: str) -> None:
-    import socket
-
     with served(tmp_path, "--server", server) as running:
         with socket.create_connection(("127.0.0.1", running.client.port)) as idle:
             idle.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -63,3 +64,18 @@ def test_nonsense_in_a_variable_is_said_with_its_name(tmp_path: Path) -> None:
     assert refused.output == [
         "manage.py: CORRAL_QUEUE_WAIT='soon' is not a number of seconds, at least 0"
     ]
+
+
+def test_status_of_nothing_fails(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(MANAGE), "status"],
+        env=clean_environment() | {"CORRAL_VAR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert "does not run" in done.stdout
+    assert "does not answer" in done.stdout
