@@ -93,7 +93,7 @@ class Owner:
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 self._set_alarm(self.clock())
-                while not (self._ending and not self.runs and self._inbox.empty()):
+                while not self._ending or self.runs:
                     item = await self._inbox.get()
                     if callable(item):
                         item()

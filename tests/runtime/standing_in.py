@@ -69,6 +69,9 @@ class StandInEngine:
     def __init__(self) -> None:
         self.settled = asyncio.Event()
         self.settled.set()
+        self.answers = asyncio.Event()
+        self.answers.set()
+        self.asked = 0
         self.busy: int | None = 0
         self.woken: list[Path] = []
 
@@ -83,6 +86,8 @@ class StandInEngine:
         self.woken.append(address)
 
     async def busy_slots(self, address: Path) -> int | None:
+        self.asked += 1
+        await self.answers.wait()
         return self.busy
 
     def progress(self, payload: Any) -> float | None:

@@ -9,6 +9,7 @@ import pytest
 from scheduler.core.decisions import AskExit, Reason, Start, WakeAt
 from scheduler.core.events import Exited, ReadyReported, Requested, Ticked
 from scheduler.core.values import Exit, InstanceId, PresetName, PresetSpec
+from scheduler.runtime.record import Gone
 
 from .standing_in import preset, staged, steps, until
 
@@ -192,3 +193,26 @@ async def test_an_exit_is_asked_for_only_when_the_child_heeds_it():
         await stage.task
 
         assert (stage.children[0].asked, stage.children[0].killed) == (1, 0)
+
+
+async def test_a_child_whose_slots_never_answer_does_not_hold_up_the_end():
+    async with staged(preset("a")) as stage:
+        asking = stage.ask("a")
+        await asking.run()
+        stage.engine.answers.clear()
+        asking.desert()
+        await until(lambda: stage.engine.asked)
+        stage.owner.stop()
+        await stage.task
+
+
+async def test_a_kill_after_the_stop_timeout_keeps_the_reason_of_the_leaving():
+    stubborn = preset("a", stop_timeout_seconds=0.05)
+    async with staged(stubborn, preset("b"), models_max=1, obedient=False) as stage:
+        first = stage.ask("a")
+        await first.run()
+        first.release()
+        await stage.ask("b").run()
+
+        [gone] = [entry for entry in stage.entries if isinstance(entry, Gone)]
+        assert (gone.reason, gone.exit.signal) == ("evicted", 9)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -21,9 +20,6 @@ class Command(BaseCommand):
     help = "Run the scheduler: it starts and stops the models and answers on the control socket."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        logging.basicConfig(
-            level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-        )
         config = scheduler_config()
         try:
             make_run_folder(config.var)
