@@ -117,18 +117,3 @@ def test_the_second_of_two_pipelined_requests_is_checked_too(running: Gateway) -
         answers = connection.makefile("rb").read()
 
     assert re.findall(rb"HTTP/1\.1 (\d+) ", answers) == [b"200", b"400"]
-
-
-def test_a_client_without_a_key_has_no_body_read(running: Gateway) -> None:
-    if "daphne" in running.process.args:
-        pytest.skip("daphne reads the body before it calls the application")
-    head = b"POST /v1/embeddings HTTP/1.1\r\nContent-Length: 90000\r\n" + HOST + b"\r\n"
-
-    assert status_of(running, head, b"x") == 401
-
-
-def test_headers_that_drip_are_ended(running: Gateway) -> None:
-    if "daphne" in running.process.args:
-        pytest.skip("daphne has no header deadline")
-
-    assert status_of(running, b"GET / HTTP/1.1\r\n") == 408
