@@ -56,6 +56,3 @@ class Waiting:
         """It waits no more and holds nothing more. The instance whose lease it held, if it did."""
         self._waiters.pop(request, None)
         return self._leases.pop(request, None)
-
-    def lease(self, request: RequestId) -> InstanceRun | None:
-        return self._leases.get(request)

@@ -82,15 +82,18 @@ async def test_without_autoload_a_loaded_model_serves():
 async def test_a_persons_load_is_queued_and_then_loaded():
     async with staged(preset("a"), ready=False) as stage:
         queued, loaded = asyncio.Event(), asyncio.Event()
-        stage.operations.load("a", lambda answer: loaded.set(), queued.set)
+        request = stage.operations.load("a", lambda answer: loaded.set(), queued.set)
         await queued.wait()
         await until(lambda: stage.children)
         assert not loaded.is_set()
 
         stage.children[0].say("ready")
         await loaded.wait()
+        stage.operations.desert(request)
+        await stage.owner.caught_up()
 
         assert stage.leases() == 0
+        assert stage.owner.runs[1].orphans == set()
 
 
 async def test_unloading_tells_how_many_ran():
