@@ -122,6 +122,21 @@ def test_the_web_process_killed_during_answers_leaves_nobody_with_half_an_answer
     assert answers == []  # their connections broke
 
 
+def test_every_web_process_that_was_killed_comes_back(
+    mortal: Gateway, variant: dict[str, object]
+) -> None:
+    oldest = mortal.pid("web")
+
+    os.kill(oldest, signal.SIGKILL)
+
+    eventually(
+        lambda: len(mortal.processes("web")) == variant["workers"] and mortal.pid("web") != oldest,
+        "as many as before",
+        60,
+    )
+    assert whole(mortal.client.chat("slow"))
+
+
 def test_leases_of_a_killed_web_process_end_with_their_slots(mortal: Gateway) -> None:
     with _at_work(mortal):
         mortal.kill("web")

@@ -74,6 +74,14 @@ def test_sigint_stops_everything_too(tmp_path: Path) -> None:
         assert processes_of(running.var) == []
 
 
+def test_serve_killed_leaves_nothing_behind(tmp_path: Path) -> None:
+    with gateway(tmp_path) as running:
+        running.client.chat("alpha")
+        running.process.kill()
+
+        eventually(lambda: not processes_of(running.var), "everything is gone", GONE_SECONDS)
+
+
 def test_the_same_state_serves_again_after_a_stop(tmp_path: Path) -> None:
     with gateway(tmp_path) as first:
         key = first.key
