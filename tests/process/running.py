@@ -136,9 +136,10 @@ def exists(path: str | Path) -> bool:
     return Path(path).exists()
 
 
-def children() -> list[str]:
-    """Pids of this process's live children, straight from the kernel."""
-    return Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+def children(of: int | str | None = None) -> list[str]:
+    """Pids of this process's (or another's) living children, straight from the kernel."""
+    parent = os.getpid() if of is None else of
+    return Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
 
 
 def is_alive(pid: int) -> bool:

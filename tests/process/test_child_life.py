@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.protocol import Refused
 
-from .running import children, exists, preset, running, until
+from .running import children, exists, is_alive, preset, running, until
 
 
 async def test_a_request_gets_a_lease_on_a_freshly_started_child():
@@ -80,9 +80,15 @@ async def test_stopping_the_scheduler_ends_a_child_that_loads():
 async def test_a_grandchild_that_holds_the_pipes_does_not_outlive_the_child():
     async with running([preset("a", "--grandchild")]) as gateway:
         lease = await gateway.client.acquire("a")
+        [grandchild] = children(of=children()[0])
         await lease.release()
         await gateway.client.unload("a")
         await until(gateway.nothing_runs, "the child has gone")
+
+        async def dead() -> bool:
+            return not is_alive(int(grandchild))
+
+        await until(dead, "the grandchild has gone")
     assert children() == []
 
 
