@@ -77,8 +77,8 @@ class Admission:
     def _pending(self) -> list[Entry]:
         """A2: the entries that wait for a start or a wake; the first is the head."""
         for entry in self._queue.entries.values():
-            if entry.room is not None and self.need(entry) is not Need.START:
-                entry.room, entry.await_room = None, False
+            if self.need(entry) is not Need.START:
+                entry.needs_no_room()
         return [entry for entry in self._queue.in_order() if self.need(entry) is not Need.NOTHING]
 
     # The head -----------------------------------------------------------------
@@ -130,9 +130,9 @@ class Admission:
     def _make_room(self, entry: Entry, now: float) -> list[Decision]:
         """A5: one victim when no slot is free or coming. A4: one more before a load that ran out of
         memory is tried again."""
-        if entry.evict_first:
+        if entry.evict_first and (victim := self._evict_for(entry, now, await_room=True)):
             entry.evict_first = False
-            return self._evict_for(entry, now, await_room=True)
+            return victim
         return [] if self._slots.covered(entry) else self._evict_for(entry, now, await_room=False)
 
     def _evict_for(self, entry: Entry, now: float, *, await_room: bool) -> list[Decision]:
@@ -204,7 +204,7 @@ class Admission:
     # The only places where a load begins ----------------------------------------
 
     def _start(self, entry: Entry, now: float, *, beside: bool) -> Start:
-        entry.room, entry.await_room = None, False
+        entry.needs_no_room()
         startup = entry.startup_only
         spec = self._presets[entry.preset]
         instance = self._fleet.add(spec, now, startup=startup, beside=beside)

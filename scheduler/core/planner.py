@@ -95,9 +95,11 @@ class Planner:
         decisions += leaving.kill_overdue(self._fleet, now)
         decisions += leaving.stop_drained(self._fleet, now)
         decisions += self._serve(now)
-        if expired := self._refuse_those_who_waited_too_long(now):
-            decisions += expired + self._serve(now)
-        return decisions + self._set_timer(now)
+        expiry = self._next_expiry()
+        if expiry is not None and expiry <= now:
+            decisions += self._refuse_those_who_waited_too_long(now) + self._serve(now)
+            expiry = self._next_expiry()
+        return decisions + self._set_timer(expiry, now)
 
     # What an event changes ------------------------------------------------------
 
@@ -355,10 +357,14 @@ class Planner:
                 decisions.append(Reject(due[1].request, refusal))
         return decisions
 
-    def _set_timer(self, now: float) -> list[Decision]:
+    def _next_expiry(self) -> float | None:
+        expiries = (entry.next_expiry() for entry in self._queue.entries.values())
+        return min((expiry[0] for expiry in expiries if expiry is not None), default=None)
+
+    def _set_timer(self, expiry: float | None, now: float) -> list[Decision]:
         """The earliest thing that only time brings; said again only when it is not yet set."""
         due = [i.kill_at for i in self._fleet if i.kill_at is not None]
-        due += [at[0] for entry in self._queue.entries.values() if (at := entry.next_expiry())]
+        due += [] if expiry is None else [expiry]
         earliest = min(due, default=None)
         if earliest is None:
             self._timer = None

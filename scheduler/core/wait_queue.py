@@ -93,6 +93,10 @@ class Entry:
     def __len__(self) -> int:
         return len(self.requests) + len(self.loads)
 
+    def needs_no_room(self) -> None:
+        """It starts, or need not any more: what was made for it is its own no longer."""
+        self.room, self.evict_first, self.await_room = None, False, False
+
     @property
     def first(self) -> Waiter:
         waiter = self.requests.first() or self.loads.first()
@@ -125,9 +129,11 @@ class Entry:
         """When its next waiter has waited too long; None while the clock stands."""
         if self._clock_runs_since is None:
             return None
-        due = [line.first_to_expire() for line in (self.requests, self.loads)]
-        waiters = [waiter for waiter in due if waiter is not None]
-        waiter = min(waiters, key=lambda waiter: (waiter.expires, waiter.place))
+        firsts = self.requests.first_to_expire(), self.loads.first_to_expire()
+        waiter = min(
+            (waiter for waiter in firsts if waiter is not None),
+            key=lambda waiter: (waiter.expires, waiter.place),
+        )
         if waiter.expires == _NEVER:
             return None
         return self._clock_runs_since + (waiter.expires - self._clock), waiter

@@ -121,4 +121,6 @@ class Outside:
         for preset in list(self.room):
             if self.place(preset) is None or self.staying(preset) is not None:
                 del self.room[preset]
-        self.evict_once_more &= {a.preset for a in self.waiting.values()}
+        for preset in list(self.evict_once_more):
+            if self.place(preset) is None or self.staying(preset) is not None:
+                self.evict_once_more.discard(preset)

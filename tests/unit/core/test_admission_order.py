@@ -162,6 +162,17 @@ def test_room_is_its_entrys_own_though_another_comes_ahead():
     assert started(story.exit(1)) == ["c"]
 
 
+def test_who_comes_ahead_gets_room_of_its_own_and_takes_none_that_was_made_for_another():
+    story = Story("a", "b", "c", "d", models_max=2)
+    story.idle(1, "a")
+    story.idle(2, "b")
+    assert story.ask(3, "c") == [AskExit(1, Reason.EVICTED, "c")]
+    assert story.ask(4, "d", arrived=0.5) == [AskExit(2, Reason.EVICTED, "d")]
+
+    assert started(story.exit(1)) == ["c"]
+    assert started(story.exit(2)) == ["d"]
+
+
 def test_room_passes_on_when_its_entry_has_gone():
     story = Story("a", "b", "c", models_max=1)
     story.idle(1, "a")

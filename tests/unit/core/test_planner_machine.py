@@ -54,12 +54,22 @@ exits = st.sampled_from([Exit(code=1), Exit(signal=9), Exit(code=1, out_of_memor
 
 class PlannerMachine(RuleBasedStateMachine):
     @initialize(
-        config=configs, some=st.lists(specs, min_size=2, max_size=4, unique_by=lambda s: s.name)
+        config=configs,
+        some=st.lists(specs, min_size=2, max_size=4, unique_by=lambda s: s.name),
+        used=st.lists(st.sampled_from(NAMES), max_size=4),
     )
-    def machine_boots(self, config, some):
+    def machine_boots(self, config, some, used):
         self.world = World(config)
         self.next_request = 1
         self.edit({spec.name: spec for spec in some})
+        for name in used:
+            self.world.now += 1
+            self.ask(name)
+            self.cooperate()
+
+    def ask(self, preset, kind=Kind.POST, age=0.0):
+        request, self.next_request = self.next_request, self.next_request + 1
+        self.world.ask(request, preset, kind, self.world.now - age)
 
     def pick(self, data, choices):
         self.world.now += 0.25
@@ -79,12 +89,10 @@ class PlannerMachine(RuleBasedStateMachine):
     @rule(
         data=st.data(),
         kind=st.sampled_from([Kind.POST] * 4 + [Kind.WEBSOCKET, Kind.LOAD, Kind.STARTUP]),
-        age=st.sampled_from([0.0, 0.0, 0.0, 5.0]),
+        age=st.sampled_from([0.0, 0.0, 5.0, 20.0]),
     )
     def request_arrives(self, data, kind, age):
-        preset = self.pick(data, NAMES)
-        request, self.next_request = self.next_request, self.next_request + 1
-        self.world.ask(request, preset, kind, self.world.now - age)
+        self.ask(self.pick(data, NAMES), kind, age)
 
     @precondition(lambda self: self.world.waiting)
     @rule(data=st.data(), how=st.sampled_from([Cancelled, Abandoned]))
@@ -140,10 +148,10 @@ class PlannerMachine(RuleBasedStateMachine):
         else:
             self.world.tell(report(number))
 
-    @precondition(any_child)
+    @precondition(lambda self: self.some(lambda c: c.mood != "sleeping"))
     @rule(data=st.data())
     def child_falls_asleep(self, data):
-        self.world.fall_asleep(self.pick(data, self.world.children))
+        self.world.fall_asleep(self.pick(data, self.some(lambda c: c.mood != "sleeping")))
 
     @precondition(lambda self: self.some(lambda c: c.mood == "sleeping"))
     @rule(data=st.data())
@@ -175,22 +183,17 @@ class PlannerMachine(RuleBasedStateMachine):
                 child.spec = spec
         world.tell(PresetsChanged(tuple(presets.values())))
 
-    @rule(spec=specs)
-    def preset_is_saved(self, spec):
-        self.world.now += 0.25
-        self.edit({**self.world.presets, spec.name: spec})
-
-    @precondition(lambda self: self.world.presets)
-    @rule(data=st.data())
-    def preset_is_deleted(self, data):
-        gone = self.pick(data, self.world.presets)
-        self.edit({name: spec for name, spec in self.world.presets.items() if name != gone})
-
-    @precondition(lambda self: self.world.presets)
-    @rule(data=st.data())
-    def pin_is_turned(self, data):
-        spec = self.world.presets[self.pick(data, self.world.presets)]
-        self.edit({**self.world.presets, spec.name: replace(spec, pinned=not spec.pinned)})
+    @rule(data=st.data(), what=st.sampled_from(["save", "pin", "pin", "delete"]))
+    def preset_is_edited(self, data, what):
+        name = self.pick(data, NAMES)
+        presets = dict(self.world.presets)
+        if what == "save" or name not in presets:
+            presets[name] = replace(data.draw(specs), name=name)
+        elif what == "pin":
+            presets[name] = replace(presets[name], pinned=not presets[name].pinned)
+        else:
+            del presets[name]
+        self.edit(presets)
 
     @rule(data=st.data(), force=st.booleans())
     def person_unloads(self, data, force):
@@ -200,15 +203,14 @@ class PlannerMachine(RuleBasedStateMachine):
         self.world.unloading = self.world.forcing = False
         assert not self.some(lambda c: c.spec.name == preset and c.staying and c.mood != "loading")
 
-    @rule(seconds=st.sampled_from([0.5, 3.0, 12.0, 31.0]))
+    @rule(seconds=st.sampled_from([None, None, 0.5, 3.0, 12.0, 31.0]))
     def time_passes(self, seconds):
-        self.world.now += seconds
-        self.world.tell(Ticked())
-
-    @precondition(lambda self: (self.world.timer or 0) > self.world.now)
-    @rule()
-    def timer_rings(self):
-        self.world.now = self.world.timer
+        """To the timer that was set, or by so many seconds."""
+        timer = self.world.timer or 0.0
+        if seconds is None and timer > self.world.now:
+            self.world.now = timer
+        else:
+            self.world.now += seconds or 0.25
         self.world.tell(Ticked())
 
     @precondition(lambda self: self.next_request > 15 and not self.world.shut)
@@ -302,6 +304,11 @@ class PlannerMachine(RuleBasedStateMachine):
             assert fresh.handle(event, now) == decisions
 
     def everyone_is_answered_once_the_world_cooperates(self):
+        self.cooperate()
+        assert not self.world.waiting, f"starved: {self.world.waiting}"
+        assert not self.world.planner.entries()
+
+    def cooperate(self):
         world = self.world
         for _ in range(500):
             world.now += 0.01
@@ -316,8 +323,6 @@ class PlannerMachine(RuleBasedStateMachine):
                 world.tell(Released(leased[0]))
             else:
                 break
-        assert not world.waiting, f"starved: {world.waiting}"
-        assert not world.planner.entries()
 
 
 TestPlanner = PlannerMachine.TestCase

@@ -151,6 +151,19 @@ def test_a_start_up_load_out_of_memory_is_tried_again_but_evicts_nobody():
     assert story.of("b").state == "loaded"
 
 
+def test_a_try_that_evicted_nobody_leaves_no_debt_for_a_later_start():
+    story = Story("a", "b")
+    story.idle(1, "b")
+    start_up(story, "a")
+    story.exit(2, Exit(out_of_memory=True))
+    story.ask(3, "a")
+    story.ready("a")
+    story.ask(4, "a")
+
+    assert started(story.exit(story.of("a").id)) == ["a"]
+    assert story.of("b").state == "loaded"
+
+
 def test_a_start_up_load_is_never_refused_for_having_waited():
     story = Story("a", "b", queue_wait_seconds=10)
     start_up(story, "a", "b")

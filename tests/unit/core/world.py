@@ -90,7 +90,7 @@ class World(Outside):
         if exit.out_of_memory:
             self.ran_out[name] = self.ran_out.get(name, 0) + 1
             self.gave_up_memory = self.ran_out[name] >= self.config.out_of_memory_loads
-            if self.place(name) is not None and not self.startup_only(name):
+            if self.place(name) is not None:
                 self.evict_once_more.add(name)
         if self.gave_up_memory or not (exit.out_of_memory or child.has_loaded):
             self.failed_now = name
