@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
+from proxy.relay import AnswerCut
 from routerproj import guard_rules as rules
 from routerproj.logs import request_id
 from routerproj.refusals import refusal
@@ -24,6 +25,12 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class ConnectionCut(Exception):
+    """Raised to the server, so that it closes the connection: a cut answer never looks whole.
+    The reason is in the log already (logs.py keeps the servers from telling it again)."""
+
 
 SLOWEST_BODY = 1024
 """Bytes per second, beyond the time that any body may take."""
@@ -73,12 +80,15 @@ class Guard:
     async def _answer(self, scope: Scope, exchange: Exchange) -> None:
         try:
             await self._application(scope, exchange.receive, exchange.send)
+        except AnswerCut as cut:
+            logger.warning("answer cut: %s", cut)
+            raise ConnectionCut from None
         except Exception:
             if exchange.refused:
                 return  # it choked on the disconnect that it was shown
             logger.exception("%s %s failed", scope["method"], scope["path"])
             if exchange.started:
-                raise  # the server cuts the connection: a cut answer never looks whole
+                raise ConnectionCut from None
             await exchange.refuse(
                 Refused(
                     "internal_error",

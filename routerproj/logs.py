@@ -31,6 +31,14 @@ def _on_one_line(logger: WrappedLogger, method: str, event: EventDict) -> EventD
     return event
 
 
+class NotSaidTwice(logging.Filter):
+    """Drops what a server says about a connection that the guard cut, and has said why."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        kind = record.exc_info[0] if record.exc_info else None
+        return kind is None or kind.__name__ != "ConnectionCut"
+
+
 def _shared() -> list[Processor]:
     return [
         structlog.contextvars.merge_contextvars,
@@ -74,7 +82,14 @@ def logging_config(level: str, form: str) -> dict[str, Any]:
                 ],
             }
         },
-        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+        "filters": {"not said twice": {"()": NotSaidTwice}},
+        "handlers": {
+            "stderr": {
+                "class": "logging.StreamHandler",
+                "formatter": "line",
+                "filters": ["not said twice"],
+            }
+        },
         "root": {"handlers": ["stderr"], "level": level},
         "loggers": {
             # Django's own set-up would mail errors and print them a second time.

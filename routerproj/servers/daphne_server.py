@@ -16,6 +16,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from daphne.http_protocol import HTTPFactory, WebRequest
 from daphne.server import Server
 from twisted.internet import reactor
 
@@ -29,6 +30,23 @@ Drain = Callable[[float], Awaitable[None]]
 FLUSH_SECONDS = 0.3
 CUT_SECONDS = 2.0
 """After the drain timeout: what the gateway's own last words may take."""
+
+
+class CuttableRequest(WebRequest):  # type: ignore[misc]
+    def handle_exception(self, exception: BaseException) -> None:
+        """Daphne would send an error page into the answer that has begun, and fail at that for
+        good: its checker of applications would never run again."""
+        if self._response_started:
+            self.channel.forceAbortClient()
+        else:
+            super().handle_exception(exception)
+
+
+class CuttingFactory(HTTPFactory):  # type: ignore[misc]
+    def buildProtocol(self, addr: Any) -> Any:
+        protocol = super().buildProtocol(addr)
+        protocol.requestFactory = CuttableRequest
+        return protocol
 
 
 class GracefulDaphne(Server):  # type: ignore[misc]
@@ -73,6 +91,7 @@ class GracefulDaphne(Server):  # type: ignore[misc]
     async def _start(self) -> None:
         try:
             await self._lifespan.startup()
+            self.http_factory = CuttingFactory(self)
             with self._listener as listener:  # adopting makes a descriptor of its own
                 port = reactor.adoptStreamPort(
                     listener.fileno(), listener.family, self.http_factory

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from routerproj.guard import Guard, GuardConfig
+from routerproj.guard import ConnectionCut, Guard, GuardConfig
 from tests.django.asgi_exchange import Exchange, scope
 
 CONFIG = GuardConfig(max_body=100, body_timeout_seconds=30.0)
@@ -138,7 +138,7 @@ async def test_an_exception_is_hidden_before_the_answer_and_cuts_it_after(
     try:
         await guard(scope(), exchange.receive, exchange.send)
         cut = False
-    except RuntimeError:
+    except ConnectionCut:
         cut = True
 
     assert (cut, exchange.status) == (started, status)
