@@ -88,7 +88,7 @@ class Admission:
             return self._wake_head(entry, now)
         if entry.startup_only:
             return self._start_up(entry, now)
-        if pins := self._slots.taken_by_pins(entry):
+        if pins := self._slots.taken_by_pins():
             return Outcome.MOVED_ON, self._refuse_blocked_by_pins(entry, pins)
         if not self._loader_is_to_be_had():
             return Outcome.WAITS_FOR_LOADER, []

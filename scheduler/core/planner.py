@@ -295,7 +295,8 @@ class Planner:
         return decisions
 
     def _shut_down(self) -> list[Decision]:
-        """Idle instances stay: the shell ends the children itself, when the answers are done."""
+        """With nobody waiting nothing starts, and the door lets nobody in. Idle instances stay:
+        the shell ends the children itself, when the answers are done."""
         self.shutting_down = True
         decisions: list[Decision] = []
         for entry in self._queue.in_order():
@@ -310,8 +311,7 @@ class Planner:
         decisions: list[Decision] = []
         for entry in list(self._queue.entries.values()):
             decisions += self._grant_all_that_fit(entry.preset, now)
-        if not self.shutting_down:
-            decisions += self._admission.admit(now)
+        decisions += self._admission.admit(now)
         self._run_clocks(now)
         return decisions
 

@@ -53,15 +53,10 @@ class Slots:
         """Its own victim has exited."""
         return entry.room is not None and entry.room not in self._fleet.instances
 
-    def taken_by_pins(self, entry: Entry) -> tuple[PresetName, ...]:
-        """A6: the presets whose pinned instances leave no slot for the entry, even with everything
-        unpinned gone; empty when pins alone do not make it impossible. Never its own."""
-        pinned = [
-            instance.preset.name
-            for instance in self._fleet
-            if instance.preset.pinned
-            and not instance.leaving
-            and instance.preset.name != entry.preset
-        ]
+    def taken_by_pins(self) -> tuple[PresetName, ...]:
+        """A6: the presets whose pinned instances leave no slot even with everything unpinned gone;
+        empty when pins alone do not make a start impossible. Never names the preset that wants to
+        start: it has only leaving instances, if any."""
+        pinned = [i.preset.name for i in self._fleet if i.preset.pinned and not i.leaving]
         blocked = self.limited and len(pinned) >= self._models_max
         return tuple(sorted(pinned)) if blocked else ()

@@ -68,6 +68,7 @@ class Outside:
         self.room: dict[PresetName, int] = {}  # for whom which victim goes
         self.ran_out: dict[PresetName, int] = {}  # loads out of memory, in a row
         self.evict_once_more: set[PresetName] = set()
+        self.awaited: dict[PresetName, int] = {}  # the victim that must be gone before a retry
         self.failed_in_a_row: dict[PresetName, int] = {}
         self.backs_off_until: dict[PresetName, float] = {}
         self.timer: float | None = None
@@ -124,3 +125,6 @@ class Outside:
         for preset in list(self.evict_once_more):
             if self.place(preset) is None or self.staying(preset) is not None:
                 self.evict_once_more.discard(preset)
+        for preset in list(self.awaited):
+            if self.place(preset) is None or self.staying(preset) is not None:
+                del self.awaited[preset]

@@ -10,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from scheduler.core.decisions import Reason
 from scheduler.core.events import (
     Abandoned,
     Cancelled,
@@ -55,13 +56,13 @@ exits = st.sampled_from([Exit(code=1), Exit(signal=9), Exit(code=1, out_of_memor
 class PlannerMachine(RuleBasedStateMachine):
     @initialize(
         config=configs,
-        some=st.lists(specs, min_size=2, max_size=4, unique_by=lambda s: s.name),
+        some=st.tuples(specs, specs, specs, specs),
         used=st.lists(st.sampled_from(NAMES), max_size=4),
     )
     def machine_boots(self, config, some, used):
         self.world = World(config)
         self.next_request = 1
-        self.edit({spec.name: spec for spec in some})
+        self.edit({n: replace(s, name=n) for n, s in zip(NAMES, some, strict=True)})
         for name in used:
             self.world.now += 1
             self.ask(name)
@@ -280,6 +281,13 @@ class PlannerMachine(RuleBasedStateMachine):
     def what_runs_with_old_options_takes_no_new_request(self):
         for child in self.world.children.values():
             assert self.world.runs_its_preset(child) or not child.staying
+
+    @invariant()
+    def options_equal_again_undo_a_drain(self):
+        for child in self.world.children.values():
+            if child.draining and not child.going and child.drain_reason is not Reason.UNLOADED:
+                replaced = self.world.staying(child.spec.name) is not None
+                assert replaced or not self.world.runs_its_preset(child)
 
     @invariant()
     def a_drain_ends_with_its_last_lease(self):

@@ -145,6 +145,7 @@ class World(Outside):
         theirs = [p for p, v in self.room.items() if p != spec.name and v not in self.children]
         if self.config.models_max:
             assert len(self.children) + len(theirs) < self.config.models_max, "A2: another's room"
+        assert self.awaited.pop(spec.name, None) not in self.children, "A4: tried without room"
         self.evict_once_more.discard(spec.name)
         self.room.pop(spec.name, None)
         self.children[decision.instance] = Child(spec, self.now, startup=startup, beside=beside)
@@ -274,6 +275,8 @@ class World(Outside):
             best = min(candidates, key=self.eviction_order)
             assert instance == best, "V2: another one goes first"
             self.room[for_preset] = instance
+            if once_more:
+                self.awaited[for_preset] = instance
             self.evict_once_more.discard(for_preset)
             return
         assert reason is Reason.UNWANTED, "A5: needless victim"
