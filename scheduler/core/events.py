@@ -100,6 +100,13 @@ class UnloadAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class ApplyAsked:
+    """A person wants the preset's edited options now: its stale instance takes no new lease."""
+
+    preset: PresetName
+
+
+@dataclass(frozen=True, slots=True)
 class ShutdownAsked:
     """No start any more, waiters are refused; leases run on until they are released."""
 
@@ -121,6 +128,7 @@ Event = (
     | Exited
     | PresetsChanged
     | UnloadAsked
+    | ApplyAsked
     | ShutdownAsked
     | Ticked
 )

@@ -32,7 +32,7 @@ class Instance:
     has_loaded: bool = False  # so that LOADING is a wake
     leases: set[RequestId] = field(default_factory=set)
     abandoned: set[RequestId] = field(default_factory=set)  # those of `leases` nobody reads
-    stale: bool = False  # its options are not those of its preset any more
+    stale: bool = False  # its options are not those of its preset any more; serves while busy
     beside: bool = False  # loads beside a head that only waits for room (A2)
     unwanted: bool = False  # loaded when all its waiters had left, and not used since (A3)
     reason: Reason | None = None  # why it drains or stops

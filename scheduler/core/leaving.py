@@ -60,6 +60,15 @@ def kill_overdue(instances: Iterable[Instance], now: float) -> list[Decision]:
     ]
 
 
+def replace_stale(instances: Iterable[Instance], now: float) -> list[Decision]:
+    """An edited preset's instance goes once nobody reads from it; who waits gets the new one."""
+    return [
+        leave(instance, Reason.REPLACED, now)
+        for instance in instances
+        if instance.stale and not instance.leaving and not instance.busy
+    ]
+
+
 def stop_drained(instances: Iterable[Instance], now: float) -> list[Decision]:
     """A drain has come to its end when the last lease has."""
     return [

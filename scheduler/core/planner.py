@@ -16,6 +16,7 @@ from .admission import Admission
 from .decisions import Decision, Grant, Reason, Reject, Revoke, WakeAt
 from .events import (
     Abandoned,
+    ApplyAsked,
     Cancelled,
     Event,
     Exited,
@@ -94,6 +95,7 @@ class Planner:
         decisions = self._note(event, now)
         decisions += leaving.kill_overdue(self._fleet, now)
         decisions += leaving.stop_drained(self._fleet, now)
+        decisions += leaving.replace_stale(self._fleet, now)
         decisions += self._serve(now)
         expiry = self._next_expiry()
         if expiry is not None and expiry <= now:
@@ -118,6 +120,8 @@ class Planner:
                 return self._take_over(presets, now)
             case UnloadAsked(preset, force):
                 return self._unload(preset, now, force=force)
+            case ApplyAsked(preset):
+                return self._apply(preset, now)
             case ShutdownAsked():
                 return self._shut_down()
             case Ticked():
@@ -240,8 +244,8 @@ class Planner:
     # Orders ---------------------------------------------------------------------
 
     def _take_over(self, presets: Iterable[PresetSpec], now: float) -> list[Decision]:
-        """The registry has changed. What runs with other options than its preset now has serves no
-        new request; options equal again undo that."""
+        """The registry has changed. What runs with other options than its preset now has is stale:
+        it serves until nobody reads from it, or until that is asked for (ApplyAsked)."""
         edited = {spec.name: spec for spec in presets}
         decisions: list[Decision] = []
         for name, old in sorted(self.presets.items()):
@@ -265,9 +269,16 @@ class Planner:
         instance.stale = not instance.runs(spec)
         if spec is not None and not instance.stale:
             instance.preset = spec
-        if not instance.stale or instance.leaving:
+        if not instance.stale or instance.leaving or (spec is not None and instance.busy):
             return []
         return [leaving.leave(instance, Reason.REMOVED if spec is None else Reason.REPLACED, now)]
+
+    def _apply(self, preset: PresetName, now: float) -> list[Decision]:
+        return [
+            leaving.leave(instance, Reason.REPLACED, now)
+            for instance in self._fleet.of(preset)
+            if instance.stale and not instance.leaving
+        ]
 
     def _may_undrain(self, instance: Instance) -> bool:
         """Only an edit undoes a drain, and only what an edit (not a person's unload) began."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from scheduler.core.decisions import Decision, Grant, Reject, Start, WakeAt
 from scheduler.core.events import (
     Abandoned,
+    ApplyAsked,
     Event,
     Exited,
     PresetsChanged,
@@ -54,6 +55,9 @@ class Story:
     ) -> list[Decision]:
         arrived = self.now + after if arrived is None else arrived
         return self.tell(Requested(request, name, arrived, Kind(kind)), after=after)
+
+    def apply(self, name: str) -> list[Decision]:
+        return self.tell(ApplyAsked(name))
 
     def ready(self, name: str) -> list[Decision]:
         return self.tell(ReadyReported(self.of(name).id))

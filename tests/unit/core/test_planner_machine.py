@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from scheduler.core.decisions import Reason
 from scheduler.core.events import (
     Abandoned,
+    ApplyAsked,
     Cancelled,
     Exited,
     LoadingReported,
@@ -204,6 +205,12 @@ class PlannerMachine(RuleBasedStateMachine):
         self.world.unloading = self.world.forcing = False
         assert not self.some(lambda c: c.spec.name == preset and c.staying and c.mood != "loading")
 
+    @rule(data=st.data())
+    def person_applies_an_edit(self, data):
+        preset = self.pick(data, NAMES)
+        self.world.tell(ApplyAsked(preset))
+        assert not self.some(lambda c: c.spec.name == preset and c.staying and self.stale(c))
+
     @rule(seconds=st.sampled_from([None, None, 0.5, 3.0, 12.0, 31.0]))
     def time_passes(self, seconds):
         """To the timer that was set, or by so many seconds."""
@@ -245,6 +252,17 @@ class PlannerMachine(RuleBasedStateMachine):
     def leases_never_exceed_parallel_abandoned_ones_counted(self):
         for child in self.world.children.values():
             assert len(child.leases) <= child.spec.parallel
+
+    def stale(self, child):
+        return not self.world.runs_its_preset(child)
+
+    @invariant()
+    def what_is_stale_goes_once_nobody_reads_from_it(self):
+        """A deleted preset's drains at once; an edited one's serves while it is busy."""
+        for number in self.some(lambda c: c.staying and self.stale(c)):
+            child = self.world.children[number]
+            assert child.spec.name in self.world.presets
+            assert child.leases - child.unread
 
     @invariant()
     def nobody_waits_while_a_slot_is_free(self):

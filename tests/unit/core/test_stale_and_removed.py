@@ -19,34 +19,64 @@ def test_an_idle_stale_instance_goes_at_once():
     assert story.edit(NEW) == [AskExit(1, Reason.REPLACED)]
 
 
-def test_a_busy_stale_instance_drains_and_new_requests_wait_for_the_new_one():
-    story = Story(OLD)
+def test_a_busy_stale_instance_serves_on():
+    story = Story(preset("a", "old", parallel=2))
     story.busy(1, "a")
 
-    assert story.edit(NEW) == [Drain(1, Reason.REPLACED)]
+    assert story.edit(preset("a", "new", parallel=2)) == []
     assert story.of("a").stale
+    assert granted(story.ask(2, "a")) == [2]
+    assert story.release(1) == []
+
+
+def test_a_stale_instance_goes_once_nobody_reads_from_it_and_who_waits_gets_the_new_one():
+    story = Story(OLD, models_max=1)
+    story.busy(1, "a")
+    story.edit(NEW)
+    story.ask(2, "a")
+
+    assert story.release(1) == [AskExit(1, Reason.REPLACED)]
+    assert started(story.exit(1)) == ["a"]
+    assert story.of("a").preset == NEW
+    assert granted(story.ready("a")) == [2]
+
+
+def test_a_stale_instance_with_only_abandoned_leases_takes_no_new_one():
+    story = Story(preset("a", "old", parallel=2))
+    story.busy(1, "a")
+    story.edit(preset("a", "new", parallel=2))
+
+    assert story.abandon(1) == [Drain(1, Reason.REPLACED)]
+    assert story.release(1) == [AskExit(1, Reason.REPLACED)]
+
+
+def test_applied_a_busy_stale_instance_drains_and_new_requests_wait_for_the_new_one():
+    story = Story(OLD)
+    story.busy(1, "a")
+    story.edit(NEW)
+
+    assert story.apply("a") == [Drain(1, Reason.REPLACED)]
+    assert story.apply("a") == []
     assert started(story.ask(2, "a")) == ["a"]
     assert story.of("a").preset == NEW
     assert granted(story.ready("a")) == [2]
     assert story.release(1) == [AskExit(1, Reason.REPLACED)]
 
 
-def test_a_stale_instance_is_not_granted_in_the_step_of_the_edit():
-    story = Story(preset("a", "old", parallel=1))
+def test_what_is_not_stale_has_nothing_to_apply():
+    story = Story(OLD)
     story.busy(1, "a")
-    story.ask(2, "a")
 
-    answer = story.edit(preset("a", "new", parallel=2))
-
-    assert granted(answer) == []
-    assert granted(story.ready("a")) == [2]
+    assert story.apply("a") == []
+    assert story.apply("nobody") == []
 
 
 def test_a_stale_instance_drains_pinned_or_not():
     story = Story(preset("a", "old", pinned=True))
     story.busy(1, "a")
+    story.edit(preset("a", "new", pinned=True))
 
-    assert story.edit(preset("a", "new", pinned=True)) == [Drain(1, Reason.REPLACED)]
+    assert story.apply("a") == [Drain(1, Reason.REPLACED)]
 
 
 def test_a_stale_sleeper_goes_and_its_waiters_get_a_new_start():
@@ -74,6 +104,7 @@ def test_options_equal_again_undo_the_drain():
     story = Story(OLD)
     story.busy(1, "a")
     story.edit(NEW)
+    story.apply("a")
 
     assert story.edit(OLD) == [Undrain(1, Reason.NO_LONGER_NEEDED)]
     assert not story.of("a").stale
@@ -97,6 +128,7 @@ def test_an_edit_back_kills_the_load_that_replaced_it():
     story = Story(OLD)
     story.busy(1, "a")
     story.edit(NEW)
+    story.apply("a")
     story.ask(2, "a")
 
     answer = story.edit(OLD)
@@ -110,6 +142,7 @@ def test_a_child_that_fell_asleep_while_it_drained_is_asleep_when_that_is_undone
     story = Story(OLD)
     story.busy(1, "a")
     story.edit(NEW)
+    story.apply("a")
     story.asleep("a")
     if woken:
         story.tell(LoadingReported(1))
@@ -127,10 +160,13 @@ def test_a_deleted_preset_tells_its_waiters_and_drains_its_instances():
     for request in (3, 4, 5, 6):
         story.ask(request, "a")
 
-    assert story.edit(preset("a", "new", parallel=2), "b") == [Drain(1, Reason.REPLACED)]
+    assert story.edit(preset("a", "new", parallel=2), "b") == []
+    assert story.apply("a") == [Drain(1, Reason.REPLACED)]
     assert story.edit(preset("a", "old", parallel=2), "b") == [Undrain(1, Reason.NO_LONGER_NEEDED)]
-    assert story.edit(preset("a", "newer", parallel=2), "b") == [Drain(1, Reason.REPLACED)]
-    assert codes(story.edit("b")) == dict.fromkeys((3, 4, 5, 6), "model_removed")
+    assert story.edit(preset("a", "newer", parallel=2), "b") == []
+    answer = story.edit("b")
+    assert codes(answer) == dict.fromkeys((3, 4, 5, 6), "model_removed")
+    assert answer[-1] == Drain(1, Reason.REMOVED)
     assert story.release(1) == []
     assert story.release(2)[0].instance == 1
     assert codes(story.ask(7, "a")) == {7: "model_not_found"}
@@ -181,5 +217,5 @@ def test_a_drain_ends_with_the_last_abandoned_lease():
     story.abandon(1)
     story.edit(NEW)
 
-    assert story.release(2) == []
+    assert story.release(2) == [Drain(1, Reason.REPLACED)]
     assert story.release(1) == [AskExit(1, Reason.REPLACED)]
