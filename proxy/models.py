@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db import models
+from simple_history.models import HistoricalRecords
 
 DEFAULT_TEAM = "default"
 """Made by the first migration; requests without a key of their own count for it."""
@@ -13,6 +14,8 @@ class Team(models.Model):
 
     name = models.CharField(max_length=100, unique=True)
     created_at = models.DateTimeField(auto_now_add=True, editable=False)
+
+    history = HistoricalRecords()
 
     class Meta:
         ordering = ["name"]
@@ -36,6 +39,8 @@ class ApiKey(models.Model):
     last_used_at = models.DateTimeField(
         null=True, blank=True, editable=False, help_text="Exact to a minute."
     )
+
+    history = HistoricalRecords(excluded_fields=["digest", "last_used_at"])
 
     class Meta:
         verbose_name = "API key"

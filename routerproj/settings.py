@@ -13,6 +13,7 @@ from pathlib import Path
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
+from routerproj.admin_look import UNFOLD as UNFOLD
 from routerproj.environment import Environment
 from routerproj.logs import logging_config
 from routerproj.secret import UnusableStateFolder, make_state_folder, secret_key
@@ -107,12 +108,14 @@ ALLOWED_HOSTS = env.words("CORRAL_ALLOWED_HOSTS", default=("localhost", "127.0.0
 CSRF_TRUSTED_ORIGINS = env.words("CORRAL_CSRF_TRUSTED_ORIGINS")
 
 INSTALLED_APPS = [
+    "unfold",  # its templates stand before the admin's own
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "simple_history",
     "channels",
     "models_registry",
     "scheduler",
@@ -133,6 +136,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "simple_history.middleware.HistoryRequestMiddleware",  # who it was that changed a row
 ]
 
 ROOT_URLCONF = "routerproj.urls"
