@@ -68,6 +68,12 @@ class Unload(_Operation, tag="unload", frozen=True):
     force: bool = False
 
 
+class Apply(_Operation, tag="apply", frozen=True):
+    """A stale instance of `preset` drains now, not when it is idle."""
+
+    preset: str
+
+
 class Reload(_Operation, tag="reload", frozen=True):
     """The registry has changed; `revision` is its new number."""
 
@@ -87,7 +93,17 @@ class Shutdown(_Operation, tag="shutdown", frozen=True):
 
 
 Operation = (
-    Acquire | Cancel | Release | Abandon | Load | Unload | Reload | Snapshot | Ping | Shutdown
+    Acquire
+    | Cancel
+    | Release
+    | Abandon
+    | Load
+    | Unload
+    | Apply
+    | Reload
+    | Snapshot
+    | Ping
+    | Shutdown
 )
 
 
@@ -199,10 +215,13 @@ ERRORS: dict[str, ErrorKind] = {
     "invalid_api_key": ErrorKind(401, False, "authentication_error"),
     "auth_unavailable": ErrorKind(503, True, _UNAVAILABLE),
     "host_not_allowed": ErrorKind(403, False, "permission_error"),
+    "permission_denied": ErrorKind(403, False, "permission_error"),
     "not_found": ErrorKind(404, False, "not_found_error"),
     "method_not_allowed": ErrorKind(405, False, _CLIENT),
     "request_timeout": ErrorKind(408, True, _CLIENT),
+    "conflict": ErrorKind(409, False, _CLIENT),
     "body_too_large": ErrorKind(413, False, _CLIENT),
+    "validation_failed": ErrorKind(422, False, _CLIENT),
     "headers_too_large": ErrorKind(431, False, _CLIENT),
     "too_many_connections": ErrorKind(503, True, _UNAVAILABLE),
     # Refused by the scheduler

@@ -22,6 +22,7 @@ from scheduler.protocol import (
     LINE_LIMIT,
     Abandon,
     Acquire,
+    Apply,
     Cancel,
     Ended,
     ErrorBody,
@@ -176,7 +177,7 @@ class _Connection(asyncio.Protocol):
                 self._load(id, preset, wait=wait)
             case Unload(id=id, preset=preset, force=force):
                 self._operations.unload(preset, partial(self._unloaded, id), force=force)
-            case Reload(id=id):
+            case Apply(id=id) | Reload(id=id):  # what was edited drains as soon as it is read
                 task = asyncio.get_running_loop().create_task(self._reload_now(id))
                 self._reloads.add(task)
                 task.add_done_callback(self._reloads.discard)
