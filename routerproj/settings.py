@@ -117,6 +117,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "simple_history",
     "channels",
+    "ninja",  # its docs page then takes its scripts from here
     "models_registry",
     "scheduler",
     "proxy",
@@ -188,6 +189,7 @@ STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True  # no collectstatic step between a clone and the first answer
 WHITENOISE_ALLOW_ALL_ORIGINS = False  # CORS is off unless set
 WHITENOISE_AUTOREFRESH = False  # it follows DEBUG otherwise, and searches the finders per request
+DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20  # bytes of a form, or of a body of the management API
 SESSION_COOKIE_AGE = 12 * 3600  # seconds
 SESSION_COOKIE_SAMESITE = "Lax"
 SECURE_CONTENT_TYPE_NOSNIFF = True
