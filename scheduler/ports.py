@@ -37,6 +37,12 @@ class ControlSocketScheduler:
     def apply(self, preset: str) -> None:
         self._call(Apply(id=1, preset=preset))
 
+    def measure(self, preset: str) -> None:
+        """Not by the socket: a row and a job, which wait for their process if it is away."""
+        from .measuring.ordering import order_again  # it makes the queues
+
+        order_again(preset)
+
     def reload(self, revision: int) -> None:
         self._call(Reload(id=1, revision=revision))
 

@@ -6,7 +6,7 @@ connection that took it. docs/control-socket.md has one example per operation.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -80,6 +80,20 @@ class Reload(_Operation, tag="reload", frozen=True):
     revision: int = 0
 
 
+DeviceName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z][A-Za-z0-9_.:+-]{0,63}$")]
+DeviceBytes = Annotated[int, msgspec.Meta(ge=0, le=1 << 50)]
+"""A pebibyte on one device is nonsense."""
+
+
+class Measured(_Operation, tag="measured", frozen=True):
+    """The measure job found what an instance takes on each device. `fingerprint` is the preset's
+    memory fingerprint: figures of options that the preset no longer has are not shown."""
+
+    preset: str
+    fingerprint: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+    devices: Annotated[dict[DeviceName, DeviceBytes], msgspec.Meta(min_length=1, max_length=64)]
+
+
 class Snapshot(_Operation, tag="snapshot", frozen=True):
     pass
 
@@ -101,6 +115,7 @@ Operation = (
     | Unload
     | Apply
     | Reload
+    | Measured
     | Snapshot
     | Ping
     | Shutdown
@@ -193,6 +208,8 @@ class SnapshotState(msgspec.Struct, frozen=True):
     instances: list[InstanceState]
     queue: list[QueueEntry]
     failures: list[Failure]
+    measured: dict[str, dict[str, int]] = {}
+    """Bytes on each device, by preset: of those that are measured as they are now."""
 
 
 class ErrorKind(msgspec.Struct, frozen=True):
