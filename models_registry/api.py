@@ -11,7 +11,7 @@ from ninja import Query, Router, Status
 from models_registry import editing, ports
 from models_registry.access import Needs, asker_of
 from models_registry.describing import described
-from models_registry.models import Alias, ModelFile, Preset
+from models_registry.models import Alias, Measurement, ModelFile, Preset
 from models_registry.paging import Page, Paged
 from models_registry.schemas import (
     AliasIn,
@@ -21,6 +21,8 @@ from models_registry.schemas import (
     Cascade,
     EffectiveOut,
     LoadQuery,
+    MeasurementFilter,
+    MeasurementOut,
     ModelFileIn,
     ModelFileOut,
     PresetFilter,
@@ -33,6 +35,7 @@ from models_registry.schemas import (
 models = Router(tags=["models"])
 presets = Router(tags=["presets"])
 aliases = Router(tags=["aliases"])
+measurements = Router(tags=["measurements"])
 
 VIEW_FILES, ADD_FILES, DELETE_FILES = (
     Needs(f"models_registry.{verb}_modelfile") for verb in ("view", "add", "delete")
@@ -43,6 +46,7 @@ VIEW_PRESETS, ADD_PRESETS, CHANGE_PRESETS, DELETE_PRESETS = (
 VIEW_ALIASES, ADD_ALIASES, CHANGE_ALIASES, DELETE_ALIASES = (
     Needs(f"models_registry.{verb}_alias") for verb in ("view", "add", "change", "delete")
 )
+VIEW_MEASUREMENTS = Needs("models_registry.view_measurement")
 
 # Model files ------------------------------------------------------------------------------
 
@@ -180,3 +184,17 @@ def change_alias(request: HttpRequest, name: str, body: AliasPatch) -> Alias:
 def delete_alias(request: HttpRequest, name: str) -> Status[None]:
     editing.delete_alias(name, asker_of(request))
     return Status(204, None)
+
+
+# Measurements -----------------------------------------------------------------------------
+
+
+@measurements.get("", auth=VIEW_MEASUREMENTS, response=Paged[MeasurementOut])
+def list_measurements(request: HttpRequest, page: Query[MeasurementFilter]) -> dict[str, Any]:
+    """What presets were found to need, the newest first."""
+    return page.of(editing.measurements(page.preset, page.state))
+
+
+@measurements.get("/{int:id}", auth=VIEW_MEASUREMENTS, response=MeasurementOut)
+def get_measurement(request: HttpRequest, id: int) -> Measurement:
+    return editing.measurement_by_id(id)

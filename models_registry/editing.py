@@ -1,5 +1,5 @@
-"""Changes to the registry asked for by programs: checked by the rules of the admin's forms, whole
-or not at all, and told to the history with who asked.
+"""The registry's rows as programs find and change them: checked by the rules of the admin's forms,
+whole or not at all, and told to the history with who asked.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from django.db.models import Model, QuerySet
 from models_registry import history
 from models_registry.access import Asker
 from models_registry.errors import ManagementRefused
+from models_registry.measurements import of_preset
 from models_registry.model_paths import files_state
-from models_registry.models import Alias, ModelFile, Preset
+from models_registry.models import Alias, Measurement, ModelFile, Preset
 
 Row = TypeVar("Row", bound=Model)
 
@@ -61,11 +62,29 @@ def alias_named(name: str) -> Alias:
     return found
 
 
+def measurements(preset: str = "", state: str | None = None) -> QuerySet[Measurement]:
+    """The newest first. With a preset, the one that counts for it as it is now, if there is one."""
+    rows = Measurement.objects.order_by("-id")
+    if preset:
+        found = of_preset(preset_named(preset))
+        rows = rows.filter(pk=found.pk if found is not None else None)
+    return rows.filter(state=state) if state else rows
+
+
+def measurement_by_id(id: int) -> Measurement:
+    found = Measurement.objects.filter(pk=id).first()
+    if found is None:
+        raise ManagementRefused("not_found", f"There is no measurement {id}.")
+    return found
+
+
 # What can be done to it -------------------------------------------------------------------
 
 
 def add_model_file(fields: Mapping[str, Any], asker: Asker) -> ModelFile:
-    added = ModelFile(**fields, size=files_state(fields["path"]).size)
+    added = ModelFile(**fields)
+    added.full_clean()
+    added.size = files_state(added.path).size
     return _saved(added, asker)
 
 
@@ -187,6 +206,7 @@ def _target(preset: str) -> Preset:
 
 
 def _who_was_faster(preset: Preset, version: int) -> str:
-    done = "; ".join(str(each) for each in history.since(preset, version))
+    later = history.since(preset, version) if version < preset.version else []
+    done = "; ".join(map(str, later))
     since = f" since version {version}: {done}" if done else ""
     return f"{preset.name} is at version {preset.version}{since}. Read it again, then change it."

@@ -37,7 +37,7 @@ class Paged(Schema, Generic[T]):
 
 def _text_with_a_date(value: object) -> object:
     """A bare number would be taken for seconds since 1970."""
-    if isinstance(value, str) and ("T" not in value.upper()):
+    if not isinstance(value, str) or "T" not in value.upper():
         raise ValueError("write a date and a time with its zone, as in 2026-01-31T12:00:00Z")
     return value
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from ninja import Schema
 from pydantic import ConfigDict, Field, StrictBool, StrictFloat, StrictInt
 
+from models_registry.measurements import total_bytes
 from models_registry.models import Alias
 from models_registry.naming import LONGEST_NAME
 from models_registry.paging import Asked, Page
@@ -218,3 +219,36 @@ class PresetFilter(Page):
             "model_file": self.model_file,
         }
         return {name: value for name, value in asked.items() if value is not None}
+
+
+# Measurements -----------------------------------------------------------------------------
+
+
+class DeviceOut(Schema):
+    device: str
+    model: int
+    context: int
+    compute: int
+
+
+class MeasurementOut(Schema):
+    id: int
+    fingerprint: str = Field(description="Of the files, the options that matter, the engine.")
+    preset: str = Field(description="The one it was ordered for; others may share it.")
+    state: str = Field(description="pending, measured or failed.")
+    devices: list[DeviceOut] = Field(description="Bytes on each device.")
+    total: dict[str, int] = Field(description="Bytes in all, by device.")
+    error: str
+    engine: str
+    seconds: float | None = Field(description="How long measuring took.")
+    created_at: datetime
+    measured_at: datetime | None
+
+    @staticmethod
+    def resolve_total(row: Any) -> dict[str, int]:
+        return total_bytes(row)
+
+
+class MeasurementFilter(Page):
+    preset: str = Field("", max_length=LONGEST_NAME, description="That of this preset as it is.")
+    state: Literal["pending", "measured", "failed"] | None = None

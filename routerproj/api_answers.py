@@ -36,6 +36,8 @@ View = Callable[..., HttpResponse]
 
 FAULTS_SHOWN = 10
 
+_ARGUMENTS = (("body",), ("query",), ("page",))
+
 
 def refused(
     code: str,
@@ -91,9 +93,10 @@ def _request_invalid(request: HttpRequest, error: RequestInvalid) -> HttpRespons
 
 
 def _field(location: tuple[Any, ...]) -> str | None:
-    """`("body", "body", "ctx_size", …)` is the field ctx_size; a body that is none has no field."""
-    names = [str(part) for part in location if part not in ("body", "query", "page", "path")]
-    return names[0][:100] if names else None
+    """`("body", "body", "ctx_size", …)`, which is where it came from, the view's argument and the
+    field, is ctx_size; a body that is no object has no field."""
+    names = location[2:] if location[1:2] in _ARGUMENTS else location[1:]
+    return str(names[0])[:100] if names else None
 
 
 def _row_invalid(request: HttpRequest, error: RowInvalid) -> HttpResponse:
@@ -194,7 +197,7 @@ def for_admins(view: View) -> View:
         try:
             identify(request)
         except Refused as error:
-            if error.code == "invalid_api_key" and request.accepts("text/html"):
+            if request.user.is_anonymous and "text/html" in request.headers.get("Accept", ""):
                 return HttpResponseRedirect(f"{reverse('admin:login')}?next={request.path}")
             return _refused(request, error)
         return view(request, *args, **kwargs)

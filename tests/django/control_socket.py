@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from models_registry import ports
+from models_registry.ports import SchedulerRefused
 from scheduler.ports import ControlSocketScheduler
 from scheduler.protocol import ErrorBody, Operation, Reply, SnapshotState
 
@@ -29,6 +30,7 @@ class StandInScheduler:
         self.refuses: ErrorBody | None = None
         self.loaded = False
         self.asked: list[Any] = []
+        self.measured: list[str] = []
 
     def reply(self, line: bytes) -> Reply:
         operation: Any = msgspec.json.decode(line, type=Operation)
@@ -64,7 +66,7 @@ def stand_in_scheduler() -> Iterator[StandInScheduler]:
                     self.wfile.write(msgspec.json.encode(scheduler.reply(line)) + b"\n")
 
         with _Server(str(scheduler.socket), Answer) as server:
-            thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+            thread = threading.Thread(target=server.serve_forever, args=(0.01,))
             thread.start()
             try:
                 yield scheduler
@@ -73,7 +75,22 @@ def stand_in_scheduler() -> Iterator[StandInScheduler]:
                 thread.join()
 
 
-def use_control_socket(settings: Any, monkeypatch: pytest.MonkeyPatch, socket: Path) -> None:
+class _Through(ControlSocketScheduler):
+    """The real one, but for the jobs' queue, which is a file of its own."""
+
+    def __init__(self, scheduler: StandInScheduler) -> None:
+        super().__init__(scheduler.socket)
+        self._scheduler = scheduler
+
+    def measure(self, preset: str) -> None:
+        if self._scheduler.refuses is not None:
+            raise SchedulerRefused(self._scheduler.refuses.message, self._scheduler.refuses.code)
+        self._scheduler.measured.append(preset)
+
+
+def use_control_socket(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, scheduler: StandInScheduler
+) -> None:
     """Whoever asks the scheduler in this process asks there."""
-    settings.CORRAL_CONTROL_SOCKET = socket
-    monkeypatch.setattr(ports, "_scheduler", ControlSocketScheduler(socket))
+    settings.CORRAL_CONTROL_SOCKET = scheduler.socket
+    monkeypatch.setattr(ports, "_scheduler", _Through(scheduler))

@@ -16,16 +16,16 @@ from .registry_rows import make_model_file, make_preset, use_stand_in_engine
 
 
 @pytest.fixture
-def _engine(settings: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def engine_stand_in(settings: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     use_stand_in_engine(settings, monkeypatch, tmp_path)
 
 
 @pytest.fixture
 def scheduler(
-    settings: Any, monkeypatch: pytest.MonkeyPatch, _engine: None
+    settings: Any, monkeypatch: pytest.MonkeyPatch, engine_stand_in: None
 ) -> Iterator[StandInScheduler]:
     with stand_in_scheduler() as standing_in:
-        use_control_socket(settings, monkeypatch, standing_in.socket)
+        use_control_socket(settings, monkeypatch, standing_in)
         yield standing_in
 
 
