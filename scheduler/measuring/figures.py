@@ -49,8 +49,8 @@ class DeviceFigures:
 
 
 def checked(figures: Iterable[DeviceFigures]) -> tuple[DeviceFigures, ...]:
-    """The same, each device once. Raises Nonsense."""
-    found = tuple(figures)
+    """Those of devices that anything is on, the host in any case. Raises Nonsense."""
+    found = tuple(each for each in figures if each.total or each.device == HOST)
     if not found:
         raise Nonsense("there is no device in it")
     if len(found) > MOST_DEVICES:

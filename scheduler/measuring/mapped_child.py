@@ -1,10 +1,11 @@
 """How many bytes of a model's files the engine maps for the host: a program of its own.
 
-    python -I mapped_child.py '{"shards": ["/models/a.gguf"], "gpu_layers": 10}'
+    python -I mapped_child.py '{"shards": ["/models/a.gguf"], "gpu_layers": 10, "placed": []}'
 
 prints `{"mapped": 96574464}`. It reads a GGUF's header and its table of tensors, and no tensor. The
 engine maps, of each file, all that lies between the first and the last tensor that the host uses;
-which those are follows from the number of layers on other devices. Run apart, on the standard
+which those are follows from the number of layers on other devices and from the patterns that place
+single tensors. Run apart, on the standard
 library alone, because the file may be anything: memory and time end with the process.
 """
 
@@ -43,17 +44,31 @@ class Tensor:
     end: int
 
 
-def mapped_bytes(files: Sequence[Sequence[Tensor]], gpu_layers: int | None) -> int:
+Placed = Sequence[tuple[str, bool]]
+"""Patterns of tensors' names in their order, each with whether it places them on the host."""
+
+
+def mapped_bytes(
+    files: Sequence[Sequence[Tensor]], gpu_layers: int | None, placed: Placed = ()
+) -> int:
     """Over all shards. `gpu_layers` is how many layers, counted from the last, another device has;
-    the output layer is the first of them. None: the host maps everything, as far as is known."""
+    the output layer is the first of them. None: there is no other device."""
+    if gpu_layers is None:
+        return sum(_span(file) for file in files)
     numbers = [
         number for file in files for tensor in file if (number := _block(tensor)) is not None
     ]
     layers = max(numbers, default=-1) + 1
-    first_elsewhere = layers + 1 if gpu_layers is None else max(0, layers + 1 - gpu_layers)
-    return sum(
-        _span(each for each in file if _layer(each, layers) < first_elsewhere) for file in files
-    )
+    first_elsewhere = max(0, layers + 1 - gpu_layers)
+    patterns = [(re.compile(pattern), on_host) for pattern, on_host in placed]
+
+    def on_host(tensor: Tensor) -> bool:
+        for pattern, is_host in patterns:
+            if pattern.search(tensor.name):
+                return is_host
+        return _layer(tensor, layers) < first_elsewhere
+
+    return sum(_span(each for each in file if on_host(each)) for file in files)
 
 
 def _span(tensors: Iterable[Tensor]) -> int:
@@ -105,7 +120,7 @@ def tensors_of(file: BinaryIO, size: int) -> list[Tensor]:
         Tensor(name.decode(errors="replace"), data + offset, end)
         for (offset, name), end in zip(places, ends, strict=True)
     ]
-    if any(each.end > size for each in found):
+    if not all(each.begin <= each.end <= size for each in found):
         raise NotReadable("a tensor lies outside the file")
     return found
 
@@ -167,10 +182,11 @@ def main(argv: list[str]) -> int:
         for path in asked["shards"]:
             with Path(path).open("rb", buffering=1 << 20) as file:
                 files.append(tensors_of(file, os.fstat(file.fileno()).st_size))
-    except (OSError, NotReadable, MemoryError) as failure:
+        mapped = mapped_bytes(files, asked["gpu_layers"], asked["placed"])
+    except (OSError, NotReadable, MemoryError, re.error) as failure:
         print(f"mapped_child: error: {failure}", file=sys.stderr)
         return 1
-    print(json.dumps({"mapped": mapped_bytes(files, asked["gpu_layers"])}), flush=True)
+    print(json.dumps({"mapped": mapped}), flush=True)
     return 0
 
 

@@ -31,6 +31,7 @@ from .bindings_child import KNOWN as KNOWN_TO_BINDINGS
 from .bounded_child import Outcome, Why, heard_out
 from .figures import HOST, DeviceFigures, Nonsense, checked, with_mapped_host
 from .fit_table import FitTable, Seen
+from .placement import gpu_layers, placed
 from .reported import is_ready, reported_figures
 
 logger = logging.getLogger(__name__)
@@ -47,8 +48,6 @@ VERBOSE = ("--log-verbosity", "4", "--fit", "on")
 """Behind the preset's own options, so that these hold: the table comes with them alone."""
 
 _MAPPING_MODES = frozenset({"auto", "mmap", "mmap+mlock"})
-_PLACES_TENSORS = frozenset({"override-tensor", "cpu-moe", "n-cpu-moe", "n-cpu-ffn"})
-_EVERY_LAYER = 1 << 20
 
 
 class NotMeasured(Exception):
@@ -137,11 +136,11 @@ def _as_mapped(
     options = spec.memory_options
     if host is None or not host.weights or options.get("load-mode", "auto") not in _MAPPING_MODES:
         return devices
-    elsewhere = len(devices) > 1 and not _PLACES_TENSORS & options.keys()
     model = Path(spec.model_path)
     asked = {
         "shards": [str(model.with_name(name)) for name in shard_names(model.name)],
-        "gpu_layers": _gpu_layers(options) if elsewhere else None,
+        "gpu_layers": gpu_layers(options) if len(devices) > 1 else None,
+        "placed": placed(options),
     }
     try:
         found = _told(spec, "mapped_child.py", asked, _Mapped)
@@ -150,11 +149,6 @@ def _as_mapped(
         logger.warning("what %s maps is not known: %s", spec.preset, failure)
         return devices
     return with_mapped_host(devices, found.mapped, copies)
-
-
-def _gpu_layers(options: Mapping[str, str]) -> int:
-    asked = options.get("n-gpu-layers", "auto")
-    return int(asked) if asked.isdecimal() else _EVERY_LAYER
 
 
 # The bindings ---------------------------------------------------------------------------------
