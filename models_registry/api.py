@@ -12,7 +12,6 @@ from models_registry import editing, ports
 from models_registry.access import Needs, asker_of
 from models_registry.describing import described
 from models_registry.models import Alias, Measurement, ModelFile, Preset
-from models_registry.paging import Page, Paged
 from models_registry.schemas import (
     AliasIn,
     AliasOut,
@@ -31,6 +30,7 @@ from models_registry.schemas import (
     PresetPatch,
     UnloadQuery,
 )
+from models_registry.shapes import Page, Paged
 
 models = Router(tags=["models"])
 presets = Router(tags=["presets"])

@@ -67,7 +67,7 @@ def measurements(preset: str = "", state: str | None = None) -> QuerySet[Measure
     rows = Measurement.objects.order_by("-id")
     if preset:
         found = of_preset(preset_named(preset))
-        rows = rows.filter(pk=found.pk if found is not None else None)
+        rows = rows.filter(pk=found.pk) if found is not None else rows.none()
     return rows.filter(state=state) if state else rows
 
 

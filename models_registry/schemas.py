@@ -10,12 +10,12 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from ninja import Schema
-from pydantic import ConfigDict, Field, StrictBool, StrictFloat, StrictInt
+from pydantic import Field, StrictBool, StrictFloat, StrictInt
 
 from models_registry.measurements import total_bytes
 from models_registry.models import Alias
 from models_registry.naming import LONGEST_NAME
-from models_registry.paging import Asked, Page
+from models_registry.shapes import Asked, Page, Strict
 from models_registry.validation import LONGEST_OPTIONS
 
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
@@ -29,12 +29,6 @@ Seconds = Annotated[StrictFloat, Field(ge=0, le=86_400, allow_inf_nan=False)]
 def _if_named(**described: Any) -> Any:
     """A field of a patch that cannot be null: left out, it stays as it is."""
     return Field(None, **described)
-
-
-class Strict(Schema):
-    """A body: a field that it does not have is refused, not dropped."""
-
-    model_config = ConfigDict(extra="forbid")
 
 
 class ErrorBody(Schema):

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from ninja import Query, Router, Status
 
 from models_registry.access import Needs, asker_of
-from models_registry.paging import Page, Paged
+from models_registry.shapes import Page, Paged
 from proxy import editing
 from proxy.models import ApiKey, Team
 from proxy.schemas import KeyFilter, KeyIn, KeyOut, NewKeyOut, TeamIn, TeamOut

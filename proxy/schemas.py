@@ -6,17 +6,15 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from ninja import Schema
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from models_registry.paging import Moment, Page
+from models_registry.shapes import Moment, Page, Strict
 from proxy.models import DEFAULT_TEAM
 
 Name = Annotated[str, Field(min_length=1, max_length=100)]
 
 
-class TeamIn(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class TeamIn(Strict):
     name: Name
 
 
@@ -26,9 +24,7 @@ class TeamOut(Schema):
     created_at: datetime
 
 
-class KeyIn(Schema):
-    model_config = ConfigDict(extra="forbid")
-
+class KeyIn(Strict):
     name: Name = Field(description="Who or what will use it.")
     team: Name = Field(DEFAULT_TEAM, description="The name of one of /teams.")
     scope: Literal["inference", "admin"] = "inference"

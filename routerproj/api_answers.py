@@ -25,8 +25,8 @@ from ninja.errors import ValidationError as RequestInvalid
 
 from models_registry.access import identify
 from models_registry.errors import ManagementRefused
-from models_registry.paging import Asked
 from models_registry.ports import SchedulerRefused, SchedulerUnavailable
+from models_registry.shapes import Asked
 from routerproj.logs import request_id
 from scheduler.protocol import ERRORS, Refused
 

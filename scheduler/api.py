@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from ninja import Query, Router
 
 from models_registry.access import Needs
-from models_registry.paging import Page, Paged
+from models_registry.shapes import Page, Paged
 from scheduler.describing import live_snapshot, status
 from scheduler.models import DecisionRecord, InstanceRecord
 from scheduler.schemas import (

@@ -8,7 +8,7 @@ from typing import Any
 from ninja import Schema
 from pydantic import Field
 
-from models_registry.paging import Moment, Page
+from models_registry.shapes import Moment, Page
 
 _PRESET = Field("", max_length=200, description="Of this preset only.")
 _KIND = Field("", max_length=30, description="Of this kind only.")

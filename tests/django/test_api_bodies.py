@@ -98,6 +98,33 @@ def test_a_field_that_is_not_for_them_is_refused_by_name(manager, preset, path, 
     assert [model.objects.count() for model in (Preset, ModelFile, Alias, ApiKey)] == rows
 
 
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        (PATH, "extra_options"),
+        (PATH, "name"),
+        ("/teams", "name"),
+        ("/keys", "name"),
+        ("/models", "mmproj"),
+        ("/aliases", "preset"),
+    ],
+)
+def test_no_text_holds_the_character_nul(manager, preset, path, field):
+    """PostgreSQL would fail on it, and so would the start of the child."""
+    body = {"name": "a", "path": "/a", "preset": "a"}
+    own = {"/keys": ["name"], "/teams": ["name"], "/models": ["path"], "/aliases": list(body)[::2]}
+    sent = {key: body[key] for key in own.get(path, [])} | {field: "# a\0b"}
+
+    answer = manager.ask("PATCH" if path == PATH else "POST", path, sent)
+
+    assert (answer.status, answer.param) == (422, field)
+
+
+def test_no_filter_holds_the_character_nul(manager, preset):
+    for path, field in (("/presets", "search"), ("/keys", "team"), ("/record/decisions", "kind")):
+        assert manager.get(f"{path}?{field}=a%00b").param == field
+
+
 def test_every_fault_is_named_at_once(manager, preset):
     answer = manager.patch(PATH, {"ctx_size": "x", "parallel": 0, "colour": 1})
 

@@ -1,4 +1,4 @@
-"""What stands after the `?` of a management request; above all which part of a list is wanted."""
+"""What all shapes of the management API share: bodies, what stands after the `?`, and lists."""
 
 from __future__ import annotations
 
@@ -8,14 +8,38 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from django.db.models import QuerySet
 from ninja import Schema
-from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+)
 
 LARGEST_PAGE = 200
 
 T = TypeVar("T")
 
 
-class Asked(Schema):
+class _WithoutNul(Schema):
+    """No database and no command line takes it, whatever the field."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_nul(cls, value: object) -> object:
+        if isinstance(value, str) and "\0" in value:
+            raise ValueError("a text cannot hold the character NUL")
+        return value
+
+
+class Strict(_WithoutNul):
+    """A body: a field that it does not have is refused, not dropped."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Asked(_WithoutNul):
     """The names that a request's query may hold; others are refused, as in a body."""
 
 
