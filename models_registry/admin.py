@@ -12,12 +12,21 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from models_registry.admin_base import NOTHING, file_problem, link
+from models_registry import measurements
+from models_registry.admin_base import (
+    NOTHING,
+    ReadOnlyAdmin,
+    badge,
+    file_problem,
+    link,
+    mebibytes,
+    told,
+)
 from models_registry.admin_history import HistoryAdmin
 from models_registry.admin_presets import PresetAdmin as PresetAdmin
 from models_registry.errors import ModelsFolderMissing
 from models_registry.model_paths import files_state
-from models_registry.models import Alias, ModelFile
+from models_registry.models import Alias, Measurement, ModelFile
 from models_registry.tasks import rescan_models_dir
 
 
@@ -36,7 +45,7 @@ class ModelFileAdmin(HistoryAdmin):
 
     @admin.display(description="size", ordering="size")
     def megabytes(self, model_file: ModelFile) -> str:
-        return f"{model_file.size / 2**20:,.0f} MiB"
+        return mebibytes(model_file.size)
 
     @admin.display(description="presets", ordering="presets__count")
     def preset_links(self, model_file: ModelFile) -> SafeString | str:
@@ -52,7 +61,7 @@ class ModelFileAdmin(HistoryAdmin):
         problem = file_problem(model_file)
         if not problem:
             return "yes"
-        return format_html('<span class="corral-badge bad">missing</span> {}', problem)
+        return format_html("{} {}", badge("missing", "bad"), problem)
 
     def save_model(self, request: HttpRequest, obj: ModelFile, form: Any, change: bool) -> None:
         if change and not form.changed_data:
@@ -109,3 +118,35 @@ class AliasAdmin(HistoryAdmin):
     list_select_related = ["preset"]
     search_fields = ["name", "preset__name"]
     autocomplete_fields = ["preset"]
+
+
+@admin.register(Measurement)
+class MeasurementAdmin(ReadOnlyAdmin):
+    """Ordered with the Measure button of a preset."""
+
+    list_display = ["preset", "state", "total", "engine", "measured_at"]
+    list_filter = ["state", "way", "engine"]
+    search_fields = ["preset", "fingerprint", "error"]
+    fields = [
+        "preset", "state", "total", "parts", "error_told", "engine", "way", "seconds", "attempts",
+        "created_at", "ordered_at", "started_at", "measured_at", "used_at", "fingerprint",
+    ]  # fmt: skip
+
+    @admin.display(description="memory")
+    def total(self, row: Measurement) -> SafeString | str:
+        totals = measurements.total_bytes(row).items()
+        pairs = ((device, mebibytes(size)) for device, size in totals)
+        return format_html_join(", ", "{} {}", pairs) or NOTHING
+
+    @admin.display(description="parts")
+    def parts(self, row: Measurement) -> SafeString | str:
+        rows = (
+            (each["device"], *(mebibytes(each[part]) for part in ("model", "context", "compute")))
+            for each in row.devices
+        )
+        line = "<div>{}: model {}, context {}, compute {}</div>"
+        return format_html_join("", line, rows) or NOTHING
+
+    @admin.display(description="error")
+    def error_told(self, row: Measurement) -> SafeString | str:
+        return told(row.error) if row.error else NOTHING

@@ -21,13 +21,14 @@ from django.utils.cache import add_never_cache_headers
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from models_registry import history, live
+from models_registry import history, live, measurements
 from models_registry.admin_asking import PINS, WISHES, ask
-from models_registry.admin_base import NOTHING, file_link, file_problem
+from models_registry.admin_base import NOTHING, badge, file_link, file_problem, mebibytes
 from models_registry.admin_history import HistoryAdmin
 from models_registry.describing import described
 from models_registry.errors import ManagementRefused
 from models_registry.models import Alias, Preset
+from models_registry.ports import PresetStatus
 from models_registry.preset_form import PresetForm
 
 if TYPE_CHECKING:  # Django's stubs are generic where its classes are not, and unfold has none
@@ -79,7 +80,7 @@ class AliasInline(_TabularInline):
 @admin.register(Preset)
 class PresetAdmin(HistoryAdmin):
     form = PresetForm
-    list_display = ["name", "state", "file", "ctx_size", "parallel", "pinned", "alias_names"]
+    list_display = ["name", "state", "file", "ctx_size", "parallel", "alias_names"]
     list_filter = ["source", "pinned", "load_on_startup"]
     search_fields = ["name", "aliases__name", "model_file__path"]
     list_select_related = ["model_file"]
@@ -132,7 +133,8 @@ class PresetAdmin(HistoryAdmin):
     @admin.display(description="state")
     def state(self, preset: Preset) -> SafeString:
         status = getattr(preset, "live_status", None) or live.live_statuses().of(preset.name)
-        return format_html('<span id="state-{}">{}</span>', preset.pk, live.badges(status))
+        told = _state_told(status, pinned=preset.pinned)
+        return format_html('<span id="state-{}">{}</span>', preset.pk, told)
 
     @admin.display(description="model file", ordering="model_file__path")
     def file(self, preset: Preset) -> SafeString:
@@ -175,12 +177,16 @@ class PresetAdmin(HistoryAdmin):
         """The part of the page that is alive, and asks for itself anew."""
         statuses = live.live_statuses()
         status = statuses.of(preset.name)
+        measured = _measured(preset)
+        row = measured.get("row")
         known = [repr(status), statuses.away, preset.pinned, preset.name]
+        known += [row.state, str(row.measured_at), row.error] if row is not None else []
         context = {
             "preset": preset,
             "status": status,
-            "badges": live.badges(status),
+            "badges": _state_told(status, pinned=preset.pinned),
             "away": statuses.away,
+            "measured": measured,
             "may_change": self.has_change_permission(request, preset),
             "buttons": _buttons(preset, stale=status.stale, running=status.state == "loaded"),
             "seen": hashlib.sha256(json.dumps(known).encode()).hexdigest()[:16],
@@ -231,8 +237,11 @@ class PresetAdmin(HistoryAdmin):
         if not self._may_watch(request):
             return HttpResponse(status=204)
         statuses = live.live_statuses()
-        names = Preset.objects.filter(pk__in=keys[:500]).values_list("pk", "name")
-        states = ((pk, live.badges(statuses.of(name))) for pk, name in names)
+        presets = Preset.objects.filter(pk__in=keys[:500])
+        states = (
+            (preset.pk, _state_told(statuses.of(preset.name), pinned=preset.pinned))
+            for preset in presets
+        )
         return _fresh(
             format_html_join("", '<span id="state-{}" hx-swap-oob="true">{}</span>', states)
         )
@@ -278,6 +287,31 @@ class PresetAdmin(HistoryAdmin):
         if was is None:
             for alias in history.lost_aliases(row):
                 alias.save(force_insert=True)
+
+
+def _state_told(status: PresetStatus, *, pinned: bool) -> SafeString:
+    badges = live.badges(status)
+    return format_html("{} {}", badges, badge("pinned")) if pinned else badges
+
+
+def _measured(preset: Preset) -> dict[str, Any]:
+    """What the measure job found, device by device, as text; empty before the first order."""
+    row = measurements.of_preset(preset)
+    if row is None:
+        return {}
+    totals = measurements.total_bytes(row)
+    return {
+        "row": row,
+        "devices": [
+            (
+                each["device"],
+                *(mebibytes(each[part]) for part in ("model", "context", "compute")),
+                mebibytes(totals[each["device"]]),
+            )
+            for each in row.devices
+            if each["device"] in totals
+        ],
+    }
 
 
 def _buttons(preset: Preset, *, stale: bool, running: bool) -> list[dict[str, Any]]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from django.utils.html import format_html
+from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
 from models_registry import ports
+from models_registry.admin_base import badge
 from models_registry.ports import PresetStatus
 
 UNLOADED = PresetStatus(state="unloaded")
@@ -56,13 +57,9 @@ def state_text(status: PresetStatus) -> str:
 
 def badges(status: PresetStatus) -> SafeString:
     """For a list's cell and a page's head: the state, and what is out of order."""
-    told = _badge(state_text(status), _COLOURS.get(status.state, ""))
+    told = [badge(state_text(status), _COLOURS.get(status.state, ""))]
     if status.stale:
-        told = format_html("{} {}", told, _badge("stale", "warn"))
+        told.append(badge("stale", "warn"))
     if status.failure:
-        told = format_html("{} {}", told, _badge("last load failed", "bad"))
-    return told
-
-
-def _badge(text: str, colour: str) -> SafeString:
-    return format_html('<span class="corral-badge {}">{}</span>', colour, text)
+        told.append(badge("last load failed", "bad"))
+    return format_html_join(" ", "{}", ((each,) for each in told))

@@ -11,6 +11,7 @@ from django.core.exceptions import ValidationError
 from django.utils.html import format_html
 
 from models_registry import history
+from models_registry.admin_base import badge
 from models_registry.catalogue import engine_catalogue
 from models_registry.command_line import EffectiveOption, effective
 from models_registry.engine_path import llama_server
@@ -23,7 +24,7 @@ if TYPE_CHECKING:  # generic for the type checker only
 else:
     _PresetModelForm = forms.ModelForm
 
-_UNSET = "unset: the engine's own default"
+UNSET = "unset: the engine's own default"
 
 
 class PresetForm(_PresetModelForm):
@@ -52,18 +53,26 @@ class PresetForm(_PresetModelForm):
 
     def _show_what_counts(self, name: str, option: EffectiveOption | None) -> None:
         """While the field is empty: which layer below decides, and what it says."""
-        told = f"unset: {option.value} ({option.layer.label})" if option else _UNSET
-        self.fields[name].widget.attrs["placeholder"] = told
+        told = f"unset: {option.value} ({option.layer.label})" if option else UNSET
+        field: Any = self.fields[name]
+        if isinstance(field, forms.NullBooleanField):
+            field.widget.choices = [("unknown", told), ("true", "yes"), ("false", "no")]
+        elif isinstance(field, forms.ChoiceField):
+            choices: Any = field.choices
+            field.choices = [("", told), *(choice for choice in choices if choice[0])]
+        else:
+            field.widget.attrs["placeholder"] = told
 
     def _lock(self, name: str, key: str, value: str) -> None:
         field = self.fields[name]
         field.disabled = True
         field.help_text = format_html(
-            '<span class="corral-badge warn">locked</span> Serve\'s command line says '
-            "{} = {} for every preset, so what stands here does not count. {}",
+            "{} {} Serve's command line says {} = {} for every preset: what stands here does not "
+            "count.",
+            field.help_text,
+            badge("locked", "warn"),
             key,
             value,
-            field.help_text,
         )
 
     # Two people at once -----------------------------------------------------------------

@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from models_registry.admin_base import badge
 from models_registry.admin_history import HistoryAdmin
 from proxy.keys import give_secret
 from proxy.models import ApiKey, Team
@@ -58,10 +59,10 @@ class ApiKeyAdmin(HistoryAdmin):
     @admin.display(description="state")
     def state(self, key: ApiKey) -> SafeString:
         if key.revoked_at is not None:
-            return _badge("revoked", "bad")
+            return badge("revoked", "bad")
         if key.expires_at is not None and key.expires_at <= timezone.now():
-            return _badge("expired", "warn")
-        return _badge("in use", "good")
+            return badge("expired", "warn")
+        return badge("in use", "good")
 
     def save_model(
         self, request: HttpRequest, obj: ApiKey, form: ModelForm[ApiKey], change: bool
@@ -89,7 +90,3 @@ class ApiKeyAdmin(HistoryAdmin):
 
 def _is_superuser(request: HttpRequest) -> bool:
     return bool(getattr(request.user, "is_superuser", False))
-
-
-def _badge(text: str, colour: str) -> SafeString:
-    return format_html('<span class="corral-badge {}">{}</span>', colour, text)

@@ -66,6 +66,7 @@ UNFOLD: dict[str, Any] = {
                     _page("Presets", "tune", "models_registry.preset"),
                     _page("Model files", "deployed_code", "models_registry.modelfile"),
                     _page("Aliases", "alternate_email", "models_registry.alias"),
+                    _page("Measurements", "straighten", "models_registry.measurement"),
                 ],
             },
             {

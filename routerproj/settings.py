@@ -185,6 +185,7 @@ AUTH_PASSWORD_VALIDATORS = [
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_TZ = True
+FORMAT_MODULE_PATH = "routerproj.formats"
 STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True  # no collectstatic step between a clone and the first answer
 WHITENOISE_ALLOW_ALL_ORIGINS = False  # CORS is off unless set
