@@ -43,7 +43,7 @@ measure = task(measures, _measure, name="measure_preset")
 
 @measures.on_startup()  # type: ignore[untyped-decorator]
 @with_fresh_connections
-def _take_up_interrupted() -> None:
+def take_up_interrupted() -> None:
     """What a killed consumer had begun is put on the queue again, before anything else is done."""
     for fingerprint in measurements.interrupted():
         logger.info("a measurement was interrupted and is begun again: %s", fingerprint)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """A llama-server that measures as it is told: well, wrongly, or not at all.
 
-Its behaviour stands in a file named like the model file with `.flags` behind it, so that each preset
-of a running product has its own. It also says what a real one says to --help, --version and
---list-devices, so that it can stand for the whole engine. Its lines are captured from llama-server.
+Its behaviour stands in a file named like the model file with `.flags` behind it: each preset of a
+running product has its own. It also says what a real one says to --help, --version and
+--list-devices, so that it can stand for the whole engine. Its lines are captured from a real one.
 """
 
 from __future__ import annotations

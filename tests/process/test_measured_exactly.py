@@ -147,3 +147,17 @@ def test_with_a_device_each_part_is_what_the_engine_allocates(
     found = differences(spec_of(case, rpc=device), run_folder)
 
     assert all(abs(mib) <= WITHIN / MIB for pair in found.values() for mib in pair), found
+
+
+@pytest.mark.parametrize(
+    "case", [ON_THE_HOST[1], ON_THE_HOST[3], ON_THE_HOST[7]], ids=lambda case: case.name
+)
+def test_a_server_without_a_table_is_measured_by_the_bindings(case: Case, run_folder: Path) -> None:
+    spec = spec_of(case)
+    silent = LlamaServer(lambda: Path("/bin/true"))
+
+    found = measure(spec, silent, run_folder)
+    truth = loaded(spec)
+
+    assert found.way == "bindings"
+    assert totals(found.devices) == pytest.approx(truth.allocated, abs=WITHIN)

@@ -1,4 +1,4 @@
-"""A further device without a GPU: llama.cpp's RPC server on loopback, which nobody else can reach."""
+"""A further device without a GPU: llama.cpp's RPC server, on loopback only."""
 
 from __future__ import annotations
 
