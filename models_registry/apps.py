@@ -8,6 +8,7 @@ class ModelsRegistryConfig(AppConfig):
     verbose_name = "Models"
 
     def ready(self) -> None:
-        from models_registry import revision  # it needs the models, which are loaded only now
+        from models_registry import history, revision  # they need the models, loaded only now
 
         revision.connect()
+        history.connect()

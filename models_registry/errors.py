@@ -22,3 +22,14 @@ class ModelsFolderMissing(Exception):
 
 class NotRegistered(Exception):
     """A model named on the command line could not be registered."""
+
+
+class ManagementRefused(Exception):
+    """The management API will not do it. `code` is one of scheduler.protocol.ERRORS; `param` names
+    the field at fault, where there is one."""
+
+    def __init__(self, code: str, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.param = param

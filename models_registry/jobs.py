@@ -7,8 +7,11 @@ run in `manage.py runjobs`. A job loads by key, may run twice, and is enqueued o
 from __future__ import annotations
 
 import functools
+import importlib.util
 import logging
+import sqlite3
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, ParamSpec, TypeVar
 
 from django.conf import settings
@@ -42,8 +45,17 @@ def _queue(name: str) -> Huey:
         ) from error
 
 
+def _queue_errors() -> tuple[type[Exception], ...]:
+    """What putting a job on its queue may raise."""
+    found: tuple[type[Exception], ...] = (sqlite3.Error, OSError)
+    if settings.CORRAL_JOBS_REDIS_URL and importlib.util.find_spec("redis"):
+        found += (import_module("redis").RedisError,)
+    return found
+
+
 downloads = _queue("downloads")
 measures = _queue("measures")
+QUEUE_ERRORS = _queue_errors()
 
 
 def with_fresh_connections(job: Callable[P, R]) -> Callable[P, R]:

@@ -13,7 +13,9 @@ from django.conf import settings
 from models_registry.catalogue import Catalogue, engine_catalogue
 from models_registry.command_line import EffectiveOption, effective, render
 from models_registry.engine_path import llama_server
+from models_registry.engine_version import Engine, engine_version
 from models_registry.errors import EngineMissing, OptionError
+from models_registry.memory_options import memory_options
 from models_registry.model_paths import FilesState, files_state
 from models_registry.models import ModelFile, Preset
 from models_registry.preset_options import preset_layer
@@ -26,6 +28,8 @@ class LaunchSpec:
 
     `argv` are llama-server's arguments without the program and without what the engine adds itself
     (listening, alias, offline). `fingerprint` changes when what would be started changes.
+    `memory_fingerprint` changes when what it takes in memory may change; it is empty when that
+    cannot be measured. `memory_options` are the options of which it is made.
     `problem` is empty, or says why this preset cannot be started and what to do.
     """
 
@@ -40,6 +44,8 @@ class LaunchSpec:
     load_on_startup: bool = False
     stop_timeout_seconds: float | None = None
     problem: str = ""
+    memory_fingerprint: str = ""
+    memory_options: Mapping[str, str] = field(default_factory=dict)
 
 
 def launch_specs() -> list[LaunchSpec]:
@@ -48,10 +54,22 @@ def launch_specs() -> list[LaunchSpec]:
     presets = list(Preset.objects.select_related("model_file").prefetch_related("aliases"))
     names = {preset.name for preset in presets}
     try:
-        catalogue = engine_catalogue(llama_server())
+        program = llama_server()
+        catalogue, engine = engine_catalogue(program), engine_version(program)
     except EngineMissing as error:
         return [_unstartable(preset, names, str(error)) for preset in presets]
-    return [_launch_spec(preset, names, catalogue) for preset in presets]
+    return [_launch_spec(preset, names, catalogue, engine) for preset in presets]
+
+
+def launch_spec_of(preset: Preset) -> LaunchSpec:
+    """The same for one preset, as a page needs it."""
+    names = set(Preset.objects.values_list("name", flat=True))
+    try:
+        program = llama_server()
+        catalogue, engine = engine_catalogue(program), engine_version(program)
+    except EngineMissing as error:
+        return _unstartable(preset, names, str(error))
+    return _launch_spec(preset, names, catalogue, engine)
 
 
 def effective_options(preset: Preset, catalogue: Catalogue) -> tuple[EffectiveOption, ...]:
@@ -72,13 +90,16 @@ def model_file_layer(model_file: ModelFile) -> dict[str, str]:
     return layer
 
 
-def _launch_spec(preset: Preset, names: set[str], catalogue: Catalogue) -> LaunchSpec:
+def _launch_spec(
+    preset: Preset, names: set[str], catalogue: Catalogue, engine: Engine
+) -> LaunchSpec:
     try:
         options = effective_options(preset, catalogue)
         argv = render(options, catalogue)
     except OptionError as error:
         return _unstartable(preset, names, f"an option cannot be taken: {error}")
     files = files_state(preset.model_file.path, preset.model_file.mmproj)
+    memory = memory_options(options)
     parallel = next(int(option.value) for option in options if option.key == "parallel")
     return LaunchSpec(
         preset=preset.name,
@@ -91,6 +112,8 @@ def _launch_spec(preset: Preset, names: set[str], catalogue: Catalogue) -> Launc
         load_on_startup=preset.load_on_startup,
         stop_timeout_seconds=preset.stop_timeout,
         problem=f"{files.problem}: bring it back, or choose another file" if files.problem else "",
+        memory_fingerprint="" if files.problem else _memory_fingerprint(memory, {}, files, engine),
+        memory_options=memory,
     )
 
 
@@ -117,3 +140,12 @@ def _aliases(preset: Preset, names: set[str]) -> tuple[str, ...]:
 def _fingerprint(argv: tuple[str, ...], env: Mapping[str, str], files: FilesState) -> str:
     told = json.dumps([argv, sorted(env.items()), files.stamp, files.problem])
     return hashlib.sha256(told.encode(errors="surrogatepass")).hexdigest()[:16]
+
+
+def _memory_fingerprint(
+    options: Mapping[str, str], env: Mapping[str, str], files: FilesState, engine: Engine
+) -> str:
+    told = json.dumps(
+        [sorted(options.items()), sorted(env.items()), files.stamp, engine.version, engine.devices]
+    )
+    return hashlib.sha256(told.encode(errors="surrogatepass")).hexdigest()[:32]

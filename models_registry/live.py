@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from django.utils.html import format_html
+from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
 from models_registry import ports
+from models_registry.admin_base import badge
 from models_registry.ports import PresetStatus
 
 UNLOADED = PresetStatus(state="unloaded")
+
+_COLOURS = {
+    "loaded": "good",
+    "loading": "busy",
+    "draining": "warn",
+    "stopping": "warn",
+    "unknown": "warn",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +31,8 @@ class LiveStatuses:
     away: str = ""
 
     def of(self, preset: str) -> PresetStatus:
+        if self.away:
+            return PresetStatus(state="unknown")
         return self.by_preset.get(preset, UNLOADED)
 
 
@@ -33,25 +44,22 @@ def live_statuses() -> LiveStatuses:
         return LiveStatuses(away=f"The scheduler does not answer, so states are unknown: {error}")
 
 
-def state_text(statuses: LiveStatuses, preset: str) -> str:
-    """For a list: one short cell."""
-    if statuses.away:
-        return "unknown"
-    status = statuses.of(preset)
+def state_text(status: PresetStatus) -> str:
     words = [status.state]
+    if status.state == "loading" and status.progress is not None:
+        words[0] = f"loading {status.progress:.0%}"
     if status.leases:
         words.append(f"{status.leases} answering")
     if status.waiters:
         words.append(f"{status.waiters} waiting")
-    if status.failure:
-        words.append("last load failed")
     return ", ".join(words)
 
 
-def page_text(statuses: LiveStatuses, preset: str) -> SafeString:
-    """For a preset's own page: its state, and why its last load failed, with the last words."""
-    failure = statuses.of(preset).failure
-    told = statuses.away or state_text(statuses, preset)
-    if not failure:
-        return format_html("<span>{}</span>", told)
-    return format_html('<span>{}</span><pre style="white-space: pre-wrap">{}</pre>', told, failure)
+def badges(status: PresetStatus) -> SafeString:
+    """For a list's cell and a page's head: the state, and what is out of order."""
+    told = [badge(state_text(status), _COLOURS.get(status.state, ""))]
+    if status.stale:
+        told.append(badge("stale", "warn"))
+    if status.failure:
+        told.append(badge("last load failed", "bad"))
+    return format_html_join(" ", "{}", ((each,) for each in told))

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.validators import MinValueValidator
 from django.db import models, transaction
+from simple_history.models import HistoricalRecords
 
 from models_registry import validation
 
@@ -48,6 +49,8 @@ class ModelFile(Revised):
         null=True, blank=True, editable=False, help_text="Set while the file cannot be found."
     )
 
+    history = HistoricalRecords()
+
     class Meta:
         ordering = ["path"]
 
@@ -71,14 +74,17 @@ class Preset(Revised):
     source = models.CharField(max_length=20, choices=Source, default=Source.ADMIN, editable=False)
 
     ctx_size = models.PositiveIntegerField(
-        "context", null=True, blank=True, help_text="Tokens, shared by the slots (--ctx-size)."
+        "context",
+        null=True,
+        blank=True,
+        help_text="Tokens, shared by the slots; 0: as many as the model knows (--ctx-size).",
     )
     parallel = models.PositiveIntegerField(
         "slots",
         null=True,
         blank=True,
         validators=[MinValueValidator(1)],
-        help_text="Answers at once (--parallel).",
+        help_text="Answers at once; further requests wait (--parallel).",
     )
     n_gpu_layers = models.CharField(
         "GPU layers",
@@ -86,36 +92,39 @@ class Preset(Revised):
         blank=True,
         null=True,
         validators=[validation.validate_gpu_layers],
-        help_text="A number, `auto` or `all` (--n-gpu-layers).",
+        help_text="Layers kept on the GPU: a number, `auto` or `all` (--n-gpu-layers).",
     )
     threads = models.PositiveIntegerField(
         null=True,
         blank=True,
         validators=[MinValueValidator(1)],
-        help_text="CPU threads (--threads).",
+        help_text="CPU threads that compute (--threads).",
     )
     batch_size = models.PositiveIntegerField(
-        null=True, blank=True, validators=[MinValueValidator(1)], help_text="Tokens (--batch-size)."
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text="Tokens of a prompt read in one step, at most (--batch-size).",
     )
     ubatch_size = models.PositiveIntegerField(
         null=True,
         blank=True,
         validators=[MinValueValidator(1)],
-        help_text="Tokens (--ubatch-size).",
+        help_text="Tokens computed at once: more needs more memory (--ubatch-size).",
     )
     cache_type_k = models.CharField(
         "K cache type",
         max_length=10,
         blank=True,
         null=True,
-        help_text="f16, q8_0 … (--cache-type-k).",
+        help_text="Precision of the stored keys: f16, q8_0 … (--cache-type-k).",
     )
     cache_type_v = models.CharField(
         "V cache type",
         max_length=10,
         blank=True,
         null=True,
-        help_text="f16, q8_0 … (--cache-type-v).",
+        help_text="Precision of the stored values: f16, q8_0 … (--cache-type-v).",
     )
     flash_attn = models.CharField(
         "flash attention",
@@ -123,10 +132,10 @@ class Preset(Revised):
         blank=True,
         null=True,
         choices=[("on", "on"), ("off", "off"), ("auto", "auto")],
-        help_text="--flash-attn.",
+        help_text="Needed for a quantised V cache (--flash-attn).",
     )
     embeddings = models.BooleanField(
-        null=True, blank=True, help_text="Serve embeddings (--embeddings)."
+        null=True, blank=True, help_text="Serve embeddings instead of text (--embeddings)."
     )
     extra_options = models.TextField(
         blank=True,
@@ -134,13 +143,20 @@ class Preset(Revised):
     )
 
     pinned = models.BooleanField(default=False, help_text="Never evicted for another model.")
-    load_on_startup = models.BooleanField(default=False)
+    load_on_startup = models.BooleanField(
+        default=False, help_text="Loaded when Corral starts, if there is room."
+    )
     stop_timeout = models.FloatField(
         null=True,
         blank=True,
         validators=[MinValueValidator(0)],
-        help_text="Seconds from asking the child to exit to killing it.",
+        help_text="Seconds from asking the child to exit to killing it. Unset: the gateway's own.",
     )
+    version = models.PositiveIntegerField(
+        default=0, editable=False, help_text="Raised by every save: who edits says what was seen."
+    )
+
+    history = HistoricalRecords()
 
     class Meta:
         ordering = ["name"]
@@ -151,12 +167,20 @@ class Preset(Revised):
     def clean(self) -> None:
         validation.check_preset(self)
 
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        self.version += 1
+        if kwargs.get("update_fields") is not None:
+            kwargs["update_fields"] = {*kwargs["update_fields"], "version"}
+        super().save(*args, **kwargs)
+
 
 class Alias(Revised):
     """Another name under which clients may ask for a preset."""
 
     name = models.CharField(max_length=200, unique=True, validators=[validation.validate_name])
     preset = models.ForeignKey(Preset, on_delete=models.CASCADE, related_name="aliases")
+
+    history = HistoricalRecords()
 
     class Meta:
         verbose_name_plural = "aliases"
@@ -179,3 +203,42 @@ class RegistryRevision(models.Model):
 
     def __str__(self) -> str:
         return str(self.number)
+
+
+class Measurement(models.Model):
+    """What an instance takes on each device, by the memory fingerprint of its options and files.
+
+    One row per fingerprint, whichever presets share it. Written by the measure job and by whoever
+    orders one (models_registry/measurements.py); nobody edits it.
+    """
+
+    class State(models.TextChoices):
+        PENDING = "pending", "waiting to be measured"
+        MEASURED = "measured", "measured"
+        FAILED = "failed", "failed"
+
+    fingerprint = models.CharField(max_length=64, unique=True)
+    preset = models.CharField(max_length=200, help_text="The preset it was ordered for.")
+    state = models.CharField(max_length=10, choices=State, default=State.PENDING)
+    devices = models.JSONField(
+        default=list,
+        help_text="Bytes on each device: model, context, compute; of the model, its weights alone.",
+    )
+    error = models.TextField(blank=True)
+    engine = models.CharField("engine version", max_length=250, blank=True)
+    way = models.CharField(
+        "how", max_length=20, blank=True, help_text="docs/measuring.md names the ways."
+    )
+    seconds = models.FloatField(null=True, help_text="How long measuring took.")
+    attempts = models.PositiveIntegerField(default=0)
+    created_at = models.DateTimeField(auto_now_add=True)
+    ordered_at = models.DateTimeField(help_text="When it was last put on the queue.")
+    started_at = models.DateTimeField(null=True, help_text="Set while a job works on it.")
+    measured_at = models.DateTimeField(null=True, help_text="When it last succeeded or failed.")
+    used_at = models.DateTimeField(help_text="When a preset last had this fingerprint.")
+
+    class Meta:
+        ordering = ["preset", "-id"]
+
+    def __str__(self) -> str:
+        return f"{self.preset}: {self.get_state_display()}"

@@ -8,6 +8,9 @@ from collections.abc import Container
 
 LONGEST_NAME = 200
 
+ENDINGS_TAKEN = frozenset({"load", "unload", "pin", "unpin", "apply", "measure", "effective"})
+"""What the management API writes after a preset's name: /router/api/presets/<name>/load."""
+
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:/@+ -]*")
 _FOREIGN = re.compile(r"[^A-Za-z0-9._:/@+ -]+")
 _SHARD = re.compile(r"(?P<stem>.+)-(?P<number>[0-9]{5})-of-(?P<count>[0-9]{5})\.gguf")
@@ -32,6 +35,8 @@ def name_problem(name: str) -> str:
         return "a name cannot end with a space or hold two in a row"
     if any(segment.strip(" ") in ("", ".", "..") for segment in name.split("/")):
         return "between slashes there must be a word, and neither `.` nor `..`"
+    if "/" in name and name.rpartition("/")[2] in ENDINGS_TAKEN:
+        return f"a name cannot end with /{name.rpartition('/')[2]}, which asks for something"
     return ""
 
 

@@ -6,6 +6,7 @@ admin's views; each raises SchedulerUnavailable when nobody answers on the contr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,28 +16,54 @@ class SchedulerUnavailable(Exception):
 
 
 class SchedulerRefused(Exception):
-    """The scheduler said no; the message is for people."""
+    """The scheduler said no; the message is for people, `code` for programs."""
+
+    def __init__(
+        self, message: str, code: str = "internal_error", retry_after_seconds: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.retry_after_seconds = retry_after_seconds
 
 
 @dataclass(frozen=True, slots=True)
 class PresetStatus:
     """A preset's live side. `state` is unloaded, loading, loaded, sleeping, draining or stopping.
 
-    `failure` is empty, or the reason and last words of the last failed load.
+    `failure` is empty, or the reason and last words of the last failed load. `stale`: what runs was
+    started before the preset's last change. `progress` is 0 to 1 while it loads.
     """
 
     state: str
     leases: int = 0
     waiters: int = 0
     failure: str = ""
+    stale: bool = False
+    progress: float | None = None
 
 
 class Scheduler(Protocol):
-    def load(self, preset: str) -> None: ...
+    def load(self, preset: str, *, wait: bool = False) -> bool:
+        """Whether it is loaded now; False: it is queued. With `wait` it returns when loaded."""
+        ...
 
     def unload(self, preset: str, *, force: bool = False) -> None: ...
 
+    def apply(self, preset: str) -> None:
+        """A stale instance goes now, not when it is idle; the next one runs the preset as it is."""
+        ...
+
+    def measure(self, preset: str) -> None:
+        """Measure anew what the preset needs, in the background."""
+        ...
+
     def reload(self, revision: int) -> None: ...
+
+    def command_line(self, preset: str, argv: Sequence[str]) -> tuple[str, ...]:
+        """What a start would run, program first, for these rendered options. Asks no process; the
+        socket's path, which is another one at each start, is a placeholder. Raises EngineMissing.
+        """
+        ...
 
     def statuses(self) -> dict[str, PresetStatus]:
         """By preset name; presets that are unloaded and never failed may be missing."""

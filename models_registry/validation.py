@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from models_registry.models import Alias, ModelFile, Preset
 
 
+LONGEST_OPTIONS = 64 << 10
+"""Characters of a preset's extra options."""
+
+
 def validate_name(name: str) -> None:
     if problem := name_problem(name):
         raise ValidationError(problem[0].upper() + problem[1:] + ".")
@@ -72,6 +76,8 @@ def check_preset(preset: Preset) -> None:
 
 def _option_errors(preset: Preset) -> dict[str, list[str]]:
     """By field. Without an engine to ask, extra options cannot be accepted: they are unchecked."""
+    if len(preset.extra_options) > LONGEST_OPTIONS:
+        return {"extra_options": [f"At most {LONGEST_OPTIONS} characters can be kept here."]}
     try:
         catalogue = engine_catalogue(llama_server())
     except EngineMissing as error:

@@ -26,7 +26,7 @@ from django.utils import timezone
 
 from proxy.conf import ProxyConfig
 from proxy.headers import RawHeaders
-from proxy.models import DEFAULT_TEAM, ApiKey, Team
+from proxy.models import DEFAULT_TEAM, ApiKey, Scope, Team
 from scheduler.protocol import Refused
 
 logger = logging.getLogger(__name__)
@@ -57,7 +57,13 @@ def secret_digest(secret: bytes, pepper: bytes) -> str:
     return hmac.new(pepper, secret, hashlib.sha256).hexdigest()
 
 
-def create_key(name: str, team: str = DEFAULT_TEAM, *, expires_at: datetime | None = None) -> str:
+def create_key(
+    name: str,
+    team: str = DEFAULT_TEAM,
+    *,
+    expires_at: datetime | None = None,
+    scope: str = Scope.INFERENCE,
+) -> str:
     """A new key's text, which cannot be shown again. The team is made if it is missing.
 
     Raises ValidationError for a name that is empty or too long.
@@ -66,7 +72,7 @@ def create_key(name: str, team: str = DEFAULT_TEAM, *, expires_at: datetime | No
         owner = Team.objects.filter(name=team).first() or Team(name=team)
         owner.full_clean()
         owner.save()
-        key = ApiKey(team=owner, name=name, expires_at=expires_at)
+        key = ApiKey(team=owner, name=name, expires_at=expires_at, scope=scope)
         text = give_secret(key)
         key.full_clean()
         key.save()
@@ -79,6 +85,32 @@ def give_secret(key: ApiKey) -> str:
     secret = secrets.token_urlsafe(32)
     key.digest = secret_digest(secret.encode(), pepper(settings.SECRET_KEY))
     return f"ck_{key.public_id}_{secret}"
+
+
+def stored_key(text: bytes) -> ApiKey | None:
+    """The usable key whose text this is, or None. One query, and no cache: for who manages.
+
+    Takes the same time for a wrong id and a wrong secret.
+    """
+    match = _FORMAT.fullmatch(text)
+    if match is None:
+        return None
+    public_id, secret = match.groups()
+    key = _usable_key(public_id.decode())
+    digest = secret_digest(secret, pepper(settings.SECRET_KEY))
+    fits = hmac.compare_digest(_NO_DIGEST if key is None else key.digest, digest)
+    if key is None or not fits:
+        return None
+    if key.expires_at is not None and key.expires_at <= timezone.now():
+        return None
+    return key
+
+
+def note_use(key: ApiKey) -> None:
+    """Its last use, exact to a minute."""
+    due = timezone.now() - timedelta(seconds=TOUCH_SECONDS)
+    if key.last_used_at is None or key.last_used_at < due:
+        _set_last_use(key.public_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +139,7 @@ class KeyRing:
         """Raises Refused: `invalid_api_key`, or `auth_unavailable` when the database fails."""
         if self._no_auth:
             return Caller(DEFAULT_TEAM)
-        key = _key_in(headers)
+        key = key_in(headers)
         match = _FORMAT.fullmatch(key)
         if match is not None:
             public_id, secret = match.groups()
@@ -199,7 +231,7 @@ def _set_last_use(public_id: str) -> None:
     ApiKey.objects.filter(due, public_id=public_id).update(last_used_at=now)
 
 
-def _key_in(headers: RawHeaders) -> bytes:
+def key_in(headers: RawHeaders) -> bytes:
     """The one key of a request. Two different ones would let each reader take another."""
     found: set[bytes] = set()
     for name, value in headers:

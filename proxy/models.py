@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db import models
+from simple_history.models import HistoricalRecords
 
 DEFAULT_TEAM = "default"
 """Made by the first migration; requests without a key of their own count for it."""
@@ -14,6 +15,8 @@ class Team(models.Model):
     name = models.CharField(max_length=100, unique=True)
     created_at = models.DateTimeField(auto_now_add=True, editable=False)
 
+    history = HistoricalRecords()
+
     class Meta:
         ordering = ["name"]
 
@@ -21,11 +24,24 @@ class Team(models.Model):
         return self.name
 
 
+class Scope(models.TextChoices):
+    """What a key is good for. An admin key manages the gateway, and uses it as well."""
+
+    INFERENCE = "inference", "use the models"
+    ADMIN = "admin", "manage everything"
+
+
 class ApiKey(models.Model):
     """A key of a team. Its secret is shown once, when it is made; only the digest is kept."""
 
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="keys")
     name = models.CharField(max_length=100, help_text="Who or what uses it.")
+    scope = models.CharField(
+        max_length=10,
+        choices=Scope,
+        default=Scope.INFERENCE,
+        help_text="`admin` opens the management API, and all that a superuser may do there.",
+    )
     public_id = models.CharField(max_length=8, unique=True, editable=False)
     digest = models.CharField(max_length=64, editable=False)
     created_at = models.DateTimeField(auto_now_add=True, editable=False)
@@ -36,6 +52,8 @@ class ApiKey(models.Model):
     last_used_at = models.DateTimeField(
         null=True, blank=True, editable=False, help_text="Exact to a minute."
     )
+
+    history = HistoricalRecords(excluded_fields=["digest", "last_used_at"])
 
     class Meta:
         verbose_name = "API key"

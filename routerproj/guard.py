@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any
 
@@ -39,10 +39,13 @@ SLOWEST_BODY = 1024
 @dataclass(frozen=True, slots=True)
 class GuardConfig:
     """`open_hosts` is None where keys are asked for; else the hosts under which the gateway may be
-    reached without one, and `open_origins` the pages that may call it."""
+    reached without one, and `open_origins` the pages that may call it. `max_form` is the limit of
+    what Django reads, the admin's forms and the management API: it keeps bodies before it knows
+    who sends them."""
 
     max_body: int
     body_timeout_seconds: float
+    max_form: int | None = None
     open_hosts: tuple[str, ...] | None = None
     open_origins: tuple[str, ...] = ()
 
@@ -53,6 +56,8 @@ class Guard:
     ) -> None:
         self._application = application
         self._config = config
+        form = config.max_body if config.max_form is None else config.max_form
+        self._form_config = replace(config, max_body=min(config.max_body, form))
         self._is_gateway_path = is_gateway_path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -66,10 +71,12 @@ class Guard:
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         identifier = rules.request_id_of(scope)
         token = request_id.set(identifier)
-        exchange = Exchange(identifier, receive, send, self._config)
+        gateway = self._is_gateway_path(scope["path"])
+        config = self._config if gateway else self._form_config
+        exchange = Exchange(identifier, receive, send, config)
         try:
             try:
-                exchange.expect(self._check(scope))
+                exchange.expect(self._check(scope, config))
             except Refused as error:
                 await exchange.refuse(error)
                 return
@@ -96,13 +103,13 @@ class Guard:
                 )
             )
 
-    def _check(self, scope: Scope) -> int | None:
+    def _check(self, scope: Scope, config: GuardConfig) -> int | None:
         """The declared length of the body, of a request that may pass. Raises Refused."""
         rules.check_headers(scope)
         rules.check_path(scope)
         length = rules.declared_length(scope)
-        if length is not None and length > self._config.max_body:
-            raise self.too_large(self._config)
+        if length is not None and length > config.max_body:
+            raise self.too_large(config)
         if self._config.open_hosts is not None and self._is_gateway_path(scope["path"]):
             rules.check_origin(scope, self._config.open_hosts, self._config.open_origins)
         return length
@@ -122,7 +129,8 @@ class Guard:
     def too_large(config: GuardConfig) -> Refused:
         return Refused(
             "body_too_large",
-            f"the body is larger than {config.max_body} bytes: CORRAL_MAX_BODY sets the limit",
+            f"the body is larger than {config.max_body} bytes, which is the limit here"
+            " (CORRAL_MAX_BODY is the gateway's)",
         )
 
 

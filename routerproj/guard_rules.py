@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from scheduler.protocol import Refused
 
 ONCE = (b"host", b"content-length", b"authorization", b"transfer-encoding", b"x-request-id")
-MODEL_IN_PATH = ("/v1/models/", "/models/")
+MODEL_IN_PATH = ("/v1/models/", "/models/", "/router/api/presets/", "/router/api/aliases/")
 """Below these an encoded slash is part of a model's name, as client libraries write it."""
 
 _HOST = re.compile(rb"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")

@@ -13,6 +13,7 @@ from pathlib import Path
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
+from routerproj.admin_look import UNFOLD as UNFOLD
 from routerproj.environment import Environment
 from routerproj.logs import logging_config
 from routerproj.secret import UnusableStateFolder, make_state_folder, secret_key
@@ -107,13 +108,16 @@ ALLOWED_HOSTS = env.words("CORRAL_ALLOWED_HOSTS", default=("localhost", "127.0.0
 CSRF_TRUSTED_ORIGINS = env.words("CORRAL_CSRF_TRUSTED_ORIGINS")
 
 INSTALLED_APPS = [
+    "unfold",  # its templates stand before the admin's own
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "simple_history",
     "channels",
+    "ninja",  # its docs page then takes its scripts from here
     "models_registry",
     "scheduler",
     "proxy",
@@ -133,6 +137,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "simple_history.middleware.HistoryRequestMiddleware",  # who it was that changed a row
 ]
 
 ROOT_URLCONF = "routerproj.urls"
@@ -180,10 +185,12 @@ AUTH_PASSWORD_VALIDATORS = [
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_TZ = True
+FORMAT_MODULE_PATH = "routerproj.formats"
 STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True  # no collectstatic step between a clone and the first answer
 WHITENOISE_ALLOW_ALL_ORIGINS = False  # CORS is off unless set
 WHITENOISE_AUTOREFRESH = False  # it follows DEBUG otherwise, and searches the finders per request
+DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20  # bytes of a form, or of a body of the management API
 SESSION_COOKIE_AGE = 12 * 3600  # seconds
 SESSION_COOKIE_SAMESITE = "Lax"
 SECURE_CONTENT_TYPE_NOSNIFF = True

@@ -6,7 +6,10 @@ from django.contrib import admin
 from django.urls import path
 from django.views.generic import RedirectView
 
+from routerproj.api import urls as management
+
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),
     path("admin/", admin.site.urls),
+    path("router/api/", management),
 ]

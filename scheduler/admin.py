@@ -2,47 +2,74 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import shlex
 
 from django.contrib import admin
-from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from models_registry.admin_base import NOTHING, ReadOnlyAdmin, told
 
 from .models import DecisionRecord, InstanceRecord
 
-if TYPE_CHECKING:  # generic for the type checker only
-    _InstanceAdmin = admin.ModelAdmin[InstanceRecord]
-    _DecisionAdmin = admin.ModelAdmin[DecisionRecord]
-else:
-    _InstanceAdmin = _DecisionAdmin = admin.ModelAdmin
-
-
-class _ReadOnly:
-    """What the machine knows is not edited."""
-
-    def has_add_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        return False
-
 
 @admin.register(InstanceRecord)
-class InstanceRecordAdmin(_ReadOnly, _InstanceAdmin):
+class InstanceRecordAdmin(ReadOnlyAdmin):
     list_display = (
         "preset", "started_at", "loaded_at", "ended_at", "reason", "exit_code", "signal", "pid",
     )  # fmt: skip
-    list_filter = ("reason", "started_at")
+    list_filter = ("reason", ("ended_at", admin.EmptyFieldListFilter), "started_at")
     search_fields = ("preset", "words")
     date_hierarchy = "started_at"
+    fields = (
+        "preset", "revision", "pid", "started_at", "loaded_at", "ended_at", "reason", "exit_code",
+        "signal", "last_words", "command_line", "why",
+    )  # fmt: skip
+
+    @admin.display(description="last words")
+    def last_words(self, instance: InstanceRecord) -> SafeString | str:
+        if not instance.words:
+            return NOTHING
+        return told(instance.words)
+
+    @admin.display(description="command line")
+    def command_line(self, instance: InstanceRecord) -> SafeString | str:
+        if not instance.argv:
+            return NOTHING
+        return told(shlex.join(map(str, instance.argv)))
+
+    @admin.display(description="decisions")
+    def why(self, instance: InstanceRecord) -> SafeString | str:
+        rows = (
+            (
+                reverse("admin:scheduler_decisionrecord_change", args=[decision.pk]),
+                f"{decision.at:%Y-%m-%d %H:%M:%S %Z}",
+                decision.kind,
+                decision.reason,
+            )
+            for decision in instance.decisions.order_by("id")[:100]
+        )
+        return format_html_join("", '<div><a href="{}">{}</a> {}: {}</div>', rows) or NOTHING
 
 
 @admin.register(DecisionRecord)
-class DecisionRecordAdmin(_ReadOnly, _DecisionAdmin):
-    list_display = ("at", "kind", "preset", "reason", "figures")
+class DecisionRecordAdmin(ReadOnlyAdmin):
+    list_display = ("at", "kind", "preset", "reason", "figures_told")
     list_filter = ("kind", "reason", "at")
     search_fields = ("preset",)
     date_hierarchy = "at"
     list_select_related = ()
+    fields = ("at", "kind", "preset", "ran_as", "reason", "figures_told")
+
+    @admin.display(description="figures")
+    def figures_told(self, decision: DecisionRecord) -> SafeString | str:
+        pairs = sorted(decision.figures.items())
+        return format_html_join("", "<div>{}: {}</div>", pairs) or NOTHING
+
+    @admin.display(description="instance")
+    def ran_as(self, decision: DecisionRecord) -> SafeString | str:
+        if decision.instance is None:
+            return NOTHING
+        url = reverse("admin:scheduler_instancerecord_change", args=[decision.instance.pk])
+        return format_html('<a href="{}">{}</a>', url, decision.instance)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
+from models_registry.engine_path import llama_server
 from models_registry.ports import PresetStatus, SchedulerRefused, SchedulerUnavailable
 
 from .client import call
-from .protocol import Load, Operation, Refused, Reload, Snapshot, SnapshotState, Unload
+from .protocol import Apply, Load, Operation, Refused, Reload, Snapshot, SnapshotState, Unload
 
 _MOST_ALIVE_FIRST = ("loaded", "loading", "sleeping", "draining", "stopping")
+
+LOAD_WAIT_SECONDS = 900.0
+"""How long a load may be waited for, the queue included."""
 
 
 class ControlSocketScheduler:
@@ -21,11 +26,22 @@ class ControlSocketScheduler:
         self._socket = socket
         self._timeout_seconds = timeout_seconds
 
-    def load(self, preset: str) -> None:
-        self._call(Load(id=1, preset=preset))
+    def load(self, preset: str, *, wait: bool = False) -> bool:
+        timeout_seconds = LOAD_WAIT_SECONDS if wait else None
+        told = self._call(Load(id=1, preset=preset, wait=wait), timeout_seconds)
+        return "instance" in told
 
     def unload(self, preset: str, *, force: bool = False) -> None:
         self._call(Unload(id=1, preset=preset, force=force))
+
+    def apply(self, preset: str) -> None:
+        self._call(Apply(id=1, preset=preset))
+
+    def measure(self, preset: str) -> None:
+        """Not by the socket: a row and a job, which wait for their process if it is away."""
+        from .measuring.ordering import order_again  # it makes the queues
+
+        order_again(preset)
 
     def reload(self, revision: int) -> None:
         self._call(Reload(id=1, revision=revision))
@@ -33,13 +49,27 @@ class ControlSocketScheduler:
     def statuses(self) -> dict[str, PresetStatus]:
         return statuses_of(msgspec.convert(self._call(Snapshot(id=1)), SnapshotState))
 
-    def _call(self, operation: Operation) -> dict[str, object]:
+    def command_line(self, preset: str, argv: Sequence[str]) -> tuple[str, ...]:
+        from .runtime.engines.llama_server import command_line  # costs what only pages need
+
+        return command_line(llama_server(), argv, preset=preset, address="<socket>")
+
+    def _call(
+        self, operation: Operation, timeout_seconds: float | None = None
+    ) -> dict[str, object]:
         try:
-            return call(self._socket, operation, self._timeout_seconds)
+            return call(self._socket, operation, timeout_seconds or self._timeout_seconds)
         except Refused as refusal:
+            if timeout_seconds and isinstance(refusal.__cause__, TimeoutError):
+                raise SchedulerRefused(
+                    f"it is not loaded after {timeout_seconds:.0f} s: see its state, or wait again",
+                    "queue_timeout",
+                ) from refusal
             if refusal.code == "scheduler_unavailable":
                 raise SchedulerUnavailable(refusal.message) from refusal
-            raise SchedulerRefused(refusal.message) from refusal
+            raise SchedulerRefused(
+                refusal.message, refusal.code, refusal.retry_after_seconds
+            ) from refusal
 
 
 def statuses_of(snapshot: SnapshotState) -> dict[str, PresetStatus]:
@@ -61,4 +91,6 @@ def _status(name: str, snapshot: SnapshotState) -> PresetStatus:
         leases=sum(instance.leases for instance in instances),
         waiters=sum(entry.waiters for entry in snapshot.queue if entry.preset == name),
         failure=failures[0] if failures else "",
+        stale=any(instance.stale for instance in instances),
+        progress=next((i.progress for i in instances if i.state == "loading"), None),
     )

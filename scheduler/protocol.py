@@ -6,7 +6,7 @@ connection that took it. docs/control-socket.md has one example per operation.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -68,10 +68,30 @@ class Unload(_Operation, tag="unload", frozen=True):
     force: bool = False
 
 
+class Apply(_Operation, tag="apply", frozen=True):
+    """A stale instance of `preset` drains now, not when it is idle."""
+
+    preset: str
+
+
 class Reload(_Operation, tag="reload", frozen=True):
     """The registry has changed; `revision` is its new number."""
 
     revision: int = 0
+
+
+DeviceName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z][A-Za-z0-9_.:+-]{0,63}$")]
+DeviceBytes = Annotated[int, msgspec.Meta(ge=0, le=1 << 50)]
+"""A pebibyte on one device is nonsense."""
+
+
+class Measured(_Operation, tag="measured", frozen=True):
+    """The measure job found what an instance takes on each device. `fingerprint` is the preset's
+    memory fingerprint: figures of options that the preset no longer has are not shown."""
+
+    preset: str
+    fingerprint: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+    devices: Annotated[dict[DeviceName, DeviceBytes], msgspec.Meta(min_length=1, max_length=64)]
 
 
 class Snapshot(_Operation, tag="snapshot", frozen=True):
@@ -87,7 +107,18 @@ class Shutdown(_Operation, tag="shutdown", frozen=True):
 
 
 Operation = (
-    Acquire | Cancel | Release | Abandon | Load | Unload | Reload | Snapshot | Ping | Shutdown
+    Acquire
+    | Cancel
+    | Release
+    | Abandon
+    | Load
+    | Unload
+    | Apply
+    | Reload
+    | Measured
+    | Snapshot
+    | Ping
+    | Shutdown
 )
 
 
@@ -177,6 +208,8 @@ class SnapshotState(msgspec.Struct, frozen=True):
     instances: list[InstanceState]
     queue: list[QueueEntry]
     failures: list[Failure]
+    measured: dict[str, dict[str, int]] = {}
+    """Bytes on each device, by preset: of those that are measured as they are now."""
 
 
 class ErrorKind(msgspec.Struct, frozen=True):
@@ -199,10 +232,13 @@ ERRORS: dict[str, ErrorKind] = {
     "invalid_api_key": ErrorKind(401, False, "authentication_error"),
     "auth_unavailable": ErrorKind(503, True, _UNAVAILABLE),
     "host_not_allowed": ErrorKind(403, False, "permission_error"),
+    "permission_denied": ErrorKind(403, False, "permission_error"),
     "not_found": ErrorKind(404, False, "not_found_error"),
     "method_not_allowed": ErrorKind(405, False, _CLIENT),
     "request_timeout": ErrorKind(408, True, _CLIENT),
+    "conflict": ErrorKind(409, False, _CLIENT),
     "body_too_large": ErrorKind(413, False, _CLIENT),
+    "validation_failed": ErrorKind(422, False, _CLIENT),
     "headers_too_large": ErrorKind(431, False, _CLIENT),
     "too_many_connections": ErrorKind(503, True, _UNAVAILABLE),
     # Refused by the scheduler

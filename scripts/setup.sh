@@ -28,6 +28,9 @@ command -v setpriv >/dev/null || missing+=(util-linux)
 if [ -z "${CORRAL_LLAMA_SERVER:-}" ]; then
     { command -v g++ && command -v make; } >/dev/null || missing+=(build-essential)
 fi
+if [ "$want" = test ]; then
+    command -v chromium >/dev/null || missing+=(chromium) # the browser tests drive it
+fi
 
 if [ ${#missing[@]} -gt 0 ]; then
     command -v apt-get >/dev/null || fail "please install what Debian calls: ${missing[*]} (here is no apt-get)."

@@ -22,11 +22,13 @@ from scheduler.protocol import (
     LINE_LIMIT,
     Abandon,
     Acquire,
+    Apply,
     Cancel,
     Ended,
     ErrorBody,
     Granted,
     Load,
+    Measured,
     Operation,
     Ping,
     Refused,
@@ -176,10 +178,12 @@ class _Connection(asyncio.Protocol):
                 self._load(id, preset, wait=wait)
             case Unload(id=id, preset=preset, force=force):
                 self._operations.unload(preset, partial(self._unloaded, id), force=force)
-            case Reload(id=id):
+            case Apply(id=id) | Reload(id=id):  # what was edited drains as soon as it is read
                 task = asyncio.get_running_loop().create_task(self._reload_now(id))
                 self._reloads.add(task)
                 task.add_done_callback(self._reloads.discard)
+            case Measured():
+                self._operations.measured(operation, partial(self._done, operation.id))
             case Snapshot(id=id):
                 self._operations.snapshot(partial(self._snapshot, id))
             case Ping():
@@ -227,6 +231,12 @@ class _Connection(asyncio.Protocol):
         self._leases[request] = id
         granted = Granted(request, answer.spec.preset, answer.instance, str(answer.address))
         self._ok(id, msgspec.to_builtins(granted))
+
+    def _done(self, id: int, refusal: Refused | None) -> None:
+        if refusal is None:
+            self._ok(id)
+        else:
+            self._refuse(id, refusal)
 
     def _released(self, id: int, ended: Ended | None) -> None:
         self._ok(id, {} if ended is None else {"ended": msgspec.to_builtins(ended)})

@@ -22,7 +22,7 @@ from scheduler.core.events import (
 )
 from scheduler.core.states import State
 from scheduler.core.values import Kind, PresetName, RequestId, TenantId
-from scheduler.protocol import Acquire, Ended, Refused, SnapshotState
+from scheduler.protocol import Acquire, Ended, Measured, Refused, SnapshotState
 
 from .engines.base import Engine
 from .instance_run import InstanceRun
@@ -137,6 +137,19 @@ class Operations:
             answer(running)
 
         self._owner.post(unload)
+
+    def measured(self, told: Measured, answer: Callable[[Refused | None], None]) -> None:
+        """`answer` gets None when the figures are kept."""
+
+        def keep() -> None:
+            spec = self._owner.offer.resolve(told.preset)
+            if spec is None:
+                answer(model_not_found(told.preset, self._owner.offer.names()))
+                return
+            self._owner.figures.keep(spec.preset, told.fingerprint, told.devices)
+            answer(None)
+
+        self._owner.post(keep)
 
     def snapshot(self, answer: Callable[[SnapshotState], None]) -> None:
         self._owner.post(lambda: answer(snapshot(self._owner, self._models_max)))

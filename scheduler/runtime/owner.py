@@ -40,6 +40,7 @@ from scheduler.core.planner import Planner
 from scheduler.core.values import InstanceId, PresetName, Refusal, RequestId
 
 from .child_lines import ChildState
+from .figures import Figures
 from .instance_run import InstanceRun, Told
 from .offer import Offer
 from .record import Decided, Entry, Gone, Loaded, Record, Started
@@ -75,6 +76,7 @@ class Owner:
         self.planner = planner
         self.runs: dict[InstanceId, InstanceRun] = {}
         self.offer = Offer()
+        self.figures = Figures()
         self.waiting = Waiting()
         self.shutting_down = False
         self.clock = clock

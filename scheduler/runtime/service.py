@@ -25,6 +25,7 @@ from .engines.base import Engine
 from .engines.llama_server import LlamaServer
 from .instance_run import InstanceRun, Told
 from .lock import remove_leftovers
+from .measures import Look, Measures
 from .offer import Offer
 from .operations import Operations
 from .owner import Owner
@@ -44,8 +45,10 @@ class SchedulerService:
         engine: Engine | None = None,
         spawn: Spawn = spawned,
         clock: Callable[[], float] = time.monotonic,
+        measures: Measures | None = None,
     ) -> None:
         self._config = config
+        self._measures = measures
         self.engine = engine or LlamaServer(llama_server)
         self._spawn = spawn
         self.owner = Owner(
@@ -74,6 +77,8 @@ class SchedulerService:
                 await self._serve(catalog)
         finally:
             await catalog.close()
+            if self._measures is not None:
+                await self._measures.close()
 
     async def _serve(self, catalog: Catalog) -> None:
         server = ControlServer(self.operations, lambda: self._reload(catalog))
@@ -82,6 +87,9 @@ class SchedulerService:
                 tasks.create_task(catalog.watch(), name="catalog"),
                 tasks.create_task(server.serve(self._config.control_socket), name="control"),
             ]
+            if self._measures is not None:
+                watch = self._measures.watch(self._figures_read)
+                sides.append(tasks.create_task(watch, name="measures"))
             self._load_on_startup()
             logger.info("listening on %s", self._config.control_socket)
             await tasks.create_task(self.owner.run(), name="owner")
@@ -106,6 +114,11 @@ class SchedulerService:
             if spec.problem:
                 logger.warning("preset %s cannot be started: %s", spec.preset, spec.problem)
         self.owner.offer_changed(offer)
+        if self._measures is not None:
+            self._measures.look_soon()
+
+    def _figures_read(self, look: Look) -> None:
+        self.owner.post(lambda: self.owner.figures.keep_read(look.specs, look.figures))
 
     async def _reload(self, catalog: Catalog) -> int:
         revision = await catalog.read()

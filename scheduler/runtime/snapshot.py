@@ -25,6 +25,11 @@ def snapshot(owner: Owner, models_max: int) -> SnapshotState:
             for entry in owner.planner.entries()
         ],
         failures=_failures(owner, now),
+        measured={
+            name: dict(devices)
+            for name, spec in sorted(owner.offer.specs.items())
+            if (devices := owner.figures.of(spec)) is not None
+        },
     )
 
 

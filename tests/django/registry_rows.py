@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,11 +61,22 @@ class FakeScheduler:
         if self.refuses is not None:
             raise self.refuses
 
-    def load(self, preset: str) -> None:
+    def load(self, preset: str, *, wait: bool = False) -> bool:
         self._ask("load", preset)
+        return wait
 
     def unload(self, preset: str, *, force: bool = False) -> None:
         self._ask("unload", preset, force)
+
+    def apply(self, preset: str) -> None:
+        self._ask("apply", preset)
+
+    def measure(self, preset: str) -> None:
+        self._ask("measure", preset)
+
+    def command_line(self, preset: str, argv: Sequence[str]) -> tuple[str, ...]:
+        """Asks nobody, as the real one."""
+        return ("llama-server", *argv, "--alias", preset)
 
     def reload(self, revision: int) -> None:
         self._ask("reload", revision)

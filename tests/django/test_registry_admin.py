@@ -65,7 +65,7 @@ def test_the_list_shows_states_with_one_question(
     page = admin_client.get(LIST).content.decode()
 
     assert "loaded, 2 answering, 1 waiting" in page
-    assert "unloaded, last load failed" in page
+    assert "last load failed" in page
     assert scheduler.asked == [("statuses",)]
 
 
@@ -116,8 +116,8 @@ def test_a_presets_page_shows_each_option_with_its_origin_and_the_command_line(
 
     page = admin_client.get(page_of(preset)).content.decode()
 
-    assert "<tr><td>ctx-size</td><td>4096</td><td>preset</td></tr>" in page
-    assert "<td>threads</td><td>3</td><td>serve&#x27;s command line</td>" in page
+    assert '<th scope="row">ctx-size</th><td>4096</td><td>preset</td>' in page
+    assert '<th scope="row">threads</th><td>3</td><td>serve&#x27;s command line <span' in page
     assert "--ctx-size 4096 --kv-unified --parallel 4 --threads 3" in page
 
 
@@ -128,7 +128,7 @@ def test_a_presets_page_opens_when_its_options_are_bad(
 
     page = admin_client.get(page_of(preset)).content.decode()
 
-    assert "This preset cannot be started" in page
+    assert "first cannot be started" in page
 
 
 def test_names_that_html_could_break_are_escaped(

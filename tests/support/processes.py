@@ -20,13 +20,15 @@ class Process:
 
     @property
     def role(self) -> str:
-        """serve, scheduler, web, jobs, child, or the program's name for anything else."""
+        """serve, scheduler, web, jobs, child, measure, or the program's name for anything else."""
         for command, role in _ROLES.items():
             if command in self.argv[:6]:
                 return role
         # setpriv and sh show the child's whole command line until they have become it
-        is_child = any(word.endswith(".sock") for word in self.argv)
-        return "child" if is_child else Path(self.argv[0]).name
+        sockets = [Path(word).name for word in self.argv if word.endswith(".sock")]
+        if any(name.startswith("m-") for name in sockets):
+            return "measure"  # a child of the jobs process: it is killed before it loads
+        return "child" if sockets else Path(self.argv[0]).name
 
     @property
     def socket(self) -> str:

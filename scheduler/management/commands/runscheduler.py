@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from scheduler.conf import SchedulerConfig, scheduler_config
 from scheduler.run_folder import UnsafeRunFolder, make_run_folder
 from scheduler.runtime.lock import AlreadyRunning, only_scheduler
+from scheduler.runtime.measures import Measures
 from scheduler.runtime.recorder import Recorder
 from scheduler.runtime.service import SchedulerService
 
@@ -34,7 +35,8 @@ def _run(config: SchedulerConfig) -> None:
     recorder.start()
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            runner.run(SchedulerService(config, record=recorder).run())
+            service = SchedulerService(config, record=recorder, measures=Measures())
+            runner.run(service.run())
     finally:
         recorder.stop()
 

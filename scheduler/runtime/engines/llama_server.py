@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,18 @@ _INHERITED_PREFIXES = (
 )  # fmt: skip
 
 
+def command_line(
+    program: Path, argv: Sequence[str], *, preset: str, address: str
+) -> tuple[str, ...]:
+    """What is run: the preset's own options, then what makes a server a child of ours."""
+    return (
+        str(program),
+        *argv,
+        *("--host", address, "--port", "1", "--alias", preset),
+        *("--offline", "--no-ui", "--log-colors", "off", "--slots"),
+    )
+
+
 class LlamaServer:
     """`program` is asked at each start: a newly installed engine counts from then on."""
 
@@ -50,12 +62,7 @@ class LlamaServer:
             program = self._program()
         except EngineMissing as missing:
             raise CannotStart(str(missing)) from missing
-        argv = (
-            str(program),
-            *spec.argv,
-            *("--host", str(address), "--port", "1", "--alias", spec.preset),
-            *("--offline", "--no-ui", "--log-colors", "off", "--slots"),
-        )
+        argv = command_line(program, spec.argv, preset=spec.preset, address=str(address))
         return Command(argv, self._environment(spec.env))
 
     async def heeds_exit(self, address: Path) -> bool:

@@ -1,0 +1,69 @@
+"""What the registry's admin pages share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from models_registry.model_paths import files_state
+from models_registry.models import ModelFile
+
+if TYPE_CHECKING:  # Django's stubs are generic where its classes are not, and unfold has none
+    _Admin = admin.ModelAdmin[Any]
+else:
+    from unfold.admin import ModelAdmin as _Admin
+
+NOTHING = "-"
+
+
+class ReadOnlyAdmin(_Admin):
+    """What the machine knows is not edited."""
+
+    show_full_result_count = False  # the record grows; counting it all would slow every page
+    list_per_page = 50
+
+    def has_add_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return False
+
+
+def badge(text: str, colour: str = "") -> SafeString:
+    """`colour`: good, busy, warn, bad, or nothing in particular."""
+    return format_html('<span class="corral-badge {}">{}</span>', colour, text)
+
+
+def told(text: str) -> SafeString:
+    """What a program said, line breaks kept."""
+    return format_html('<div class="corral-told">{}</div>', text)
+
+
+def mebibytes(size: int) -> str:
+    return f"{size / 2**20:,.1f} MiB"
+
+
+def link(model: str, pk: int, text: str) -> SafeString:
+    url = reverse(f"admin:models_registry_{model}_change", args=[pk])
+    return format_html('<a href="{}">{}</a>', url, text)
+
+
+def file_link(model_file: ModelFile) -> SafeString:
+    """With a badge when the file is not where it was."""
+    linked = link("modelfile", model_file.pk, model_file.path)
+    if not file_problem(model_file):
+        return linked
+    return format_html("{} {}", linked, badge("file missing", "bad"))
+
+
+def file_problem(model_file: ModelFile) -> str:
+    """As the disk is now, not as the last rescan saw it. Empty when all is there."""
+    return files_state(model_file.path, model_file.mmproj).problem

@@ -1,0 +1,212 @@
+"""The registry's rows as programs find and change them: checked by the rules of the admin's forms,
+whole or not at all, and told to the history with who asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from django.db import transaction
+from django.db.models import Model, QuerySet
+
+from models_registry import history
+from models_registry.access import Asker
+from models_registry.errors import ManagementRefused
+from models_registry.measurements import of_preset
+from models_registry.model_paths import files_state
+from models_registry.models import Alias, Measurement, ModelFile, Preset
+
+Row = TypeVar("Row", bound=Model)
+
+
+# What there is ----------------------------------------------------------------------------
+
+
+def model_files() -> QuerySet[ModelFile]:
+    return ModelFile.objects.prefetch_related("presets").order_by("path")
+
+
+def presets() -> QuerySet[Preset]:
+    return Preset.objects.select_related("model_file").prefetch_related("aliases").order_by("name")
+
+
+def aliases() -> QuerySet[Alias]:
+    return Alias.objects.select_related("preset").order_by("name")
+
+
+def model_file_by_id(id: int) -> ModelFile:
+    found = model_files().filter(pk=id).first()
+    if found is None:
+        raise ManagementRefused("not_found", f"There is no model file {id}.")
+    return found
+
+
+def preset_named(name: str) -> Preset:
+    """By its own name: an alias is said to be one, so that nobody edits by it unawares."""
+    found = presets().filter(name=name).first()
+    if found is not None:
+        return found
+    alias = aliases().filter(name=name).first()
+    if alias is not None:
+        message = f"{name!r} is an alias: the preset is {alias.preset.name!r}."
+    else:
+        message = f"No preset is called {name!r}."
+    raise ManagementRefused("model_not_found", message)
+
+
+def alias_named(name: str) -> Alias:
+    found = aliases().filter(name=name).first()
+    if found is None:
+        raise ManagementRefused("not_found", f"No alias is called {name!r}.")
+    return found
+
+
+def measurements(preset: str = "", state: str | None = None) -> QuerySet[Measurement]:
+    """The newest first. With a preset, the one that counts for it as it is now, if there is one."""
+    rows = Measurement.objects.order_by("-id")
+    if preset:
+        found = of_preset(preset_named(preset))
+        rows = rows.filter(pk=found.pk) if found is not None else rows.none()
+    return rows.filter(state=state) if state else rows
+
+
+def measurement_by_id(id: int) -> Measurement:
+    found = Measurement.objects.filter(pk=id).first()
+    if found is None:
+        raise ManagementRefused("not_found", f"There is no measurement {id}.")
+    return found
+
+
+# What can be done to it -------------------------------------------------------------------
+
+
+def add_model_file(fields: Mapping[str, Any], asker: Asker) -> ModelFile:
+    added = ModelFile(**fields)
+    added.full_clean()
+    added.size = files_state(added.path).size
+    return _saved(added, asker)
+
+
+def delete_model_file(id: int, asker: Asker, *, cascade: bool) -> None:
+    with transaction.atomic():
+        row = model_file_by_id(id)
+        names = [preset.name for preset in row.presets.all()]
+        if names and not cascade:
+            raise ManagementRefused(
+                "conflict",
+                f"Presets run this file: {', '.join(names)}. Delete them first, or ask with "
+                "cascade=true to delete them as well.",
+            )
+        _deleted(row, asker)
+
+
+def create_preset(fields: Mapping[str, Any], asker: Asker) -> Preset:
+    _check_extra_options("", fields, asker)
+    with transaction.atomic():
+        return _saved(Preset(**_with_model_file(fields)), asker)
+
+
+def change_preset(
+    name: str, changes: Mapping[str, Any], asker: Asker, *, version: int | None = None
+) -> Preset:
+    """With `version`, only if nobody has changed it since that one was read."""
+    with transaction.atomic():
+        preset = _locked(preset_named(name))
+        if version is not None and version != preset.version:
+            raise ManagementRefused("conflict", _who_was_faster(preset, version), "version")
+        _check_extra_options(preset.extra_options, changes, asker)
+        for field, value in _with_model_file(changes).items():
+            setattr(preset, field, value)
+        _saved(preset, asker)
+        keep_old_name(preset, name, asker)
+    return preset_named(preset.name)
+
+
+def keep_old_name(preset: Preset, old_name: str, asker: Asker) -> None:
+    """A renamed preset keeps its old name as an alias: clients go on with it."""
+    if preset.name != old_name:
+        _saved(Alias(name=old_name, preset=preset), asker)
+
+
+def delete_preset(name: str, asker: Asker) -> None:
+    with transaction.atomic():
+        _deleted(preset_named(name), asker)
+
+
+def create_alias(name: str, preset: str, asker: Asker) -> Alias:
+    with transaction.atomic():
+        return _saved(Alias(name=name, preset=_target(preset)), asker)
+
+
+def change_alias(name: str, changes: Mapping[str, Any], asker: Asker) -> Alias:
+    with transaction.atomic():
+        alias = _locked(alias_named(name))
+        alias.name = changes.get("name", alias.name)
+        if "preset" in changes:
+            alias.preset = _target(changes["preset"])
+        return _saved(alias, asker)
+
+
+def delete_alias(name: str, asker: Asker) -> None:
+    with transaction.atomic():
+        _deleted(alias_named(name), asker)
+
+
+# How ----------------------------------------------------------------------------------------
+
+
+def _saved(row: Row, asker: Asker) -> Row:
+    """Raises ValidationError with every fault; then nothing of it is kept."""
+    with transaction.atomic():
+        row.full_clean()
+        row._change_reason = asker.label  # type: ignore[attr-defined]  # simple_history reads it
+        row.save()
+    return row
+
+
+def _deleted(row: Model, asker: Asker) -> None:
+    row._change_reason = asker.label  # type: ignore[attr-defined]
+    row.delete()
+
+
+def _locked(row: Row) -> Row:
+    """As it is now, and no one else's to change until the transaction ends."""
+    rows = type(row)._default_manager.select_for_update()
+    return rows.get(pk=row.pk)
+
+
+def _check_extra_options(before: str, changes: Mapping[str, Any], asker: Asker) -> None:
+    """Whoever may write any option may make the engine take any memory and time."""
+    if changes.get("extra_options", before) != before and not asker.everything:
+        raise ManagementRefused(
+            "permission_denied",
+            "Only superusers and admin keys may change the extra options.",
+            "extra_options",
+        )
+
+
+def _with_model_file(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """`model_file` comes as an id."""
+    if "model_file" not in fields:
+        return dict(fields)
+    row = ModelFile.objects.filter(pk=fields["model_file"]).first()
+    if row is None:
+        raise ManagementRefused(
+            "validation_failed", f"There is no model file {fields['model_file']}.", "model_file"
+        )
+    return {**fields, "model_file": row}
+
+
+def _target(preset: str) -> Preset:
+    row = Preset.objects.filter(name=preset).first()
+    if row is None:
+        raise ManagementRefused("validation_failed", f"No preset is called {preset!r}.", "preset")
+    return row
+
+
+def _who_was_faster(preset: Preset, version: int) -> str:
+    later = history.since(preset, version) if version < preset.version else []
+    done = "; ".join(map(str, later))
+    since = f" since version {version}: {done}" if done else ""
+    return f"{preset.name} is at version {preset.version}{since}. Read it again, then change it."

@@ -1,0 +1,146 @@
+"""The form of a preset: what is locked and why, and what happens when two people edit at once."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.utils.html import format_html
+
+from models_registry import history
+from models_registry.admin_base import badge
+from models_registry.catalogue import engine_catalogue
+from models_registry.command_line import EffectiveOption, effective
+from models_registry.engine_path import llama_server
+from models_registry.errors import EngineMissing, OptionError
+from models_registry.models import Preset
+from models_registry.preset_options import COLUMNS
+
+if TYPE_CHECKING:  # generic for the type checker only
+    _PresetModelForm = forms.ModelForm[Preset]
+else:
+    _PresetModelForm = forms.ModelForm
+
+UNSET = "unset: the engine's own default"
+
+
+class PresetForm(_PresetModelForm):
+    """Carries the version that its values were read from. A newer one refuses the save, once: the
+    form then shows the new version, with what was typed and with the others' changes elsewhere."""
+
+    may_edit_extra_options = True
+    """Whoever may write any option may make the engine take any memory and time: superusers."""
+
+    seen_version = forms.IntegerField(required=False, widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.initial["seen_version"] = self.instance.version
+        below = _below_the_preset()
+        for name, key in COLUMNS.items():
+            if name not in self.fields:
+                continue  # someone who may only look
+            self._show_what_counts(name, below.get(key))
+            if key in settings.CORRAL_COMMAND_LINE:
+                self._lock(name, key, settings.CORRAL_COMMAND_LINE[key])
+        if "extra_options" in self.fields and not self.may_edit_extra_options:
+            field = self.fields["extra_options"]
+            field.disabled = True
+            field.help_text = format_html("{} Only superusers may edit them.", field.help_text)
+
+    def _show_what_counts(self, name: str, option: EffectiveOption | None) -> None:
+        """While the field is empty: which layer below decides, and what it says."""
+        told = f"unset: {option.value} ({option.layer.label})" if option else UNSET
+        field: Any = self.fields[name]
+        if isinstance(field, forms.NullBooleanField):
+            field.widget.choices = [("unknown", told), ("true", "yes"), ("false", "no")]
+        elif isinstance(field, forms.ChoiceField):
+            choices: Any = field.choices
+            field.choices = [("", told), *(choice for choice in choices if choice[0])]
+        else:
+            field.widget.attrs["placeholder"] = told
+
+    def _lock(self, name: str, key: str, value: str) -> None:
+        field = self.fields[name]
+        field.disabled = True
+        field.help_text = format_html(
+            "{} {} Serve's command line says {} = {} for every preset: what stands here does not "
+            "count.",
+            field.help_text,
+            badge("locked", "warn"),
+            key,
+            value,
+        )
+
+    # Two people at once -----------------------------------------------------------------
+
+    def clean(self) -> dict[str, Any] | None:
+        cleaned = super().clean()
+        if self.instance.pk is None:
+            return cleaned
+        # Read again under a lock: the instance was read before this transaction's first one.
+        current = Preset.objects.select_for_update().filter(pk=self.instance.pk).first()
+        if current is None:
+            raise ValidationError("This preset was deleted meanwhile: its history can restore it.")
+        self.instance.version = current.version
+        seen = self.cleaned_data.get("seen_version")
+        if seen is None:
+            raise ValidationError("This form came without its version: open the page again.")
+        if seen != current.version:
+            raise ValidationError(self._merge(current, seen))
+        return cleaned
+
+    def _merge(self, current: Preset, seen: int) -> list[str]:
+        """Take the others' values where nothing was typed; say who did what, and what differs."""
+        base = history.at_version(current, seen)
+        done = history.since(current, seen)
+        sent: Any = self.data
+        data = sent.copy()
+        data[self.add_prefix("seen_version")] = str(current.version)
+        both: list[str] = []
+        theirs = {change.name for version in done for change in version.changes}
+        for name in theirs & self.fields.keys():
+            field = current._meta.get_field(name)
+            typed = self.cleaned_data.get(name, _INVALID)
+            typed = getattr(typed, "pk", typed)
+            value = getattr(current, field.attname)  # type: ignore[union-attr]
+            if base is not None and typed == getattr(base, field.attname):  # type: ignore[union-attr]
+                _put(data, self.add_prefix(name), self.fields[name], value)
+            elif typed != value:
+                both.append(str(self.fields[name].label))
+        self.data = data
+        told = [f"While this page was open, {version}." for version in done]
+        if both:
+            told.append(f"What you typed differs from theirs in: {', '.join(sorted(both))}.")
+        told.append("Nothing was saved, and what you typed is kept. Check it, then save again.")
+        return told
+
+
+_INVALID = object()
+
+
+def _put(data: Any, name: str, field: forms.Field, value: Any) -> None:
+    """Into a form's data, as the browser would send it."""
+    if isinstance(field.widget, forms.CheckboxInput):
+        data.pop(name, None)
+        if value:
+            data[name] = "on"
+    elif isinstance(field, forms.NullBooleanField):
+        data[name] = {True: "true", False: "false", None: "unknown"}[value]
+    else:
+        data[name] = "" if value is None else str(value)
+
+
+def _below_the_preset() -> dict[str, EffectiveOption]:
+    """What counts for an option that the preset leaves unset, by key; empty without an engine."""
+    try:
+        catalogue = engine_catalogue(llama_server())
+        options = effective(
+            environment=os.environ, model_file={}, preset={}, command_line={}, catalogue=catalogue
+        )
+    except (EngineMissing, OptionError):
+        return {}  # the page says so where it shows the command line
+    return {option.key: option for option in options}

@@ -1,0 +1,49 @@
+"""The routes of the management API for teams and their keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Query, Router, Status
+
+from models_registry.access import Needs, asker_of
+from models_registry.shapes import Page, Paged
+from proxy import editing
+from proxy.models import ApiKey, Team
+from proxy.schemas import KeyFilter, KeyIn, KeyOut, NewKeyOut, TeamIn, TeamOut
+
+keys = Router(tags=["keys"])
+teams = Router(tags=["teams"])
+
+VIEW_KEYS, ADD_KEYS, CHANGE_KEYS = (
+    Needs(f"proxy.{verb}_apikey") for verb in ("view", "add", "change")
+)
+VIEW_TEAMS, ADD_TEAMS = (Needs(f"proxy.{verb}_team") for verb in ("view", "add"))
+
+
+@keys.get("", auth=VIEW_KEYS, response=Paged[KeyOut])
+def list_keys(request: HttpRequest, page: Query[KeyFilter]) -> dict[str, Any]:
+    return page.of(editing.keys().filter(**page.conditions()))
+
+
+@keys.post("", auth=ADD_KEYS, response={201: NewKeyOut})
+def create_key(request: HttpRequest, body: KeyIn) -> Status[ApiKey]:
+    """The answer holds the key itself, this once."""
+    return Status(201, editing.issue_key(asker_of(request), **body.model_dump()))
+
+
+@keys.post("/{str:public_id}/revoke", auth=CHANGE_KEYS, response=KeyOut)
+def revoke_key(request: HttpRequest, public_id: str) -> ApiKey:
+    """Refused from now on; the gateway's processes know it within a second."""
+    return editing.revoke_key(public_id, asker_of(request))
+
+
+@teams.get("", auth=VIEW_TEAMS, response=Paged[TeamOut])
+def list_teams(request: HttpRequest, page: Query[Page]) -> dict[str, Any]:
+    return page.of(editing.teams())
+
+
+@teams.post("", auth=ADD_TEAMS, response={201: TeamOut})
+def create_team(request: HttpRequest, body: TeamIn) -> Status[Team]:
+    return Status(201, editing.create_team(body.name))

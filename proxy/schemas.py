@@ -1,0 +1,65 @@
+"""What the management API takes and gives of teams and keys. A digest is never in it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from ninja import Schema
+from pydantic import Field
+
+from models_registry.shapes import Moment, Page, Strict
+from proxy.models import DEFAULT_TEAM
+
+Name = Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class TeamIn(Strict):
+    name: Name
+
+
+class TeamOut(Schema):
+    id: int
+    name: str
+    created_at: datetime
+
+
+class KeyIn(Strict):
+    name: Name = Field(description="Who or what will use it.")
+    team: Name = Field(DEFAULT_TEAM, description="The name of one of /teams.")
+    scope: Literal["inference", "admin"] = "inference"
+    expires_at: Moment | None = Field(None, description="Refused from then on; null: never.")
+
+
+class KeyOut(Schema):
+    public_id: str = Field(description="The part of the key after `ck_`.")
+    name: str
+    team: str
+    scope: str
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None = Field(description="Exact to a minute.")
+
+    @staticmethod
+    def resolve_team(row: Any) -> str:
+        return str(row.team.name)
+
+
+class NewKeyOut(KeyOut):
+    key: str = Field(description="The key itself. It cannot be shown again.")
+
+    @staticmethod
+    def resolve_key(row: Any) -> str:
+        return str(row.text)
+
+
+class KeyFilter(Page):
+    team: str = Field("", max_length=100, description="Of this team only.")
+    revoked: bool | None = None
+
+    def conditions(self) -> dict[str, Any]:
+        asked: dict[str, Any] = {"team__name": self.team} if self.team else {}
+        if self.revoked is not None:
+            asked["revoked_at__isnull"] = not self.revoked
+        return asked

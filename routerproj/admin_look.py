@@ -1,0 +1,90 @@
+"""How the admin looks: django-unfold's settings. Everything it loads is served from here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.http import HttpRequest
+from django.templatetags.static import static
+from django.urls import reverse_lazy
+from django.utils.functional import lazy
+
+_static = lazy(static, str)  # the apps that serve files are not loaded yet
+
+
+def _may_view(permission: str) -> Callable[[HttpRequest], bool]:
+    app, model = permission.split(".")
+
+    def allowed(request: HttpRequest) -> bool:
+        user = request.user
+        return user.has_perm(f"{app}.view_{model}") or user.has_perm(f"{app}.change_{model}")
+
+    return allowed
+
+
+def _page(title: str, icon: str, model: str) -> dict[str, Any]:
+    return {
+        "title": title,
+        "icon": icon,
+        "link": reverse_lazy(f"admin:{model.replace('.', '_')}_changelist"),
+        "permission": _may_view(model),
+    }
+
+
+UNFOLD: dict[str, Any] = {
+    "SITE_TITLE": "Corral",
+    "SITE_HEADER": "Corral",
+    "SITE_SUBHEADER": "models behind one port",
+    "SITE_ICON": _static("corral/icon.svg"),
+    "SITE_FAVICONS": [{"rel": "icon", "href": _static("corral/icon.svg"), "type": "image/svg+xml"}],
+    "SITE_URL": None,
+    "STYLES": [_static("corral/admin.css")],
+    "BORDER_RADIUS": "6px",
+    "COLORS": {
+        "primary": {
+            "50": "oklch(97.7% .017 180)",
+            "100": "oklch(94.5% .045 180)",
+            "200": "oklch(89.5% .075 181)",
+            "300": "oklch(82.5% .105 182)",
+            "400": "oklch(72% .11 183)",
+            "500": "oklch(60.5% .1 185)",
+            "600": "oklch(51.5% .088 187)",
+            "700": "oklch(44% .075 188)",
+            "800": "oklch(37.5% .062 190)",
+            "900": "oklch(32% .05 192)",
+            "950": "oklch(23.5% .038 194)",
+        }
+    },
+    "SIDEBAR": {
+        "show_search": True,
+        "show_all_applications": False,
+        "navigation": [
+            {
+                "title": "Models",
+                "items": [
+                    _page("Presets", "tune", "models_registry.preset"),
+                    _page("Model files", "deployed_code", "models_registry.modelfile"),
+                    _page("Aliases", "alternate_email", "models_registry.alias"),
+                    _page("Measurements", "straighten", "models_registry.measurement"),
+                ],
+            },
+            {
+                "title": "Scheduler",
+                "items": [
+                    _page("Instances", "memory", "scheduler.instancerecord"),
+                    _page("Decisions", "fact_check", "scheduler.decisionrecord"),
+                ],
+            },
+            {
+                "title": "Access",
+                "items": [
+                    _page("Teams", "groups", "proxy.team"),
+                    _page("API keys", "key", "proxy.apikey"),
+                    _page("Users", "person", "auth.user"),
+                    _page("Groups", "badge", "auth.group"),
+                ],
+            },
+        ],
+    },
+}

@@ -1,0 +1,83 @@
+"""The measure job: one row of models_registry.models.Measurement, from pending to its figures.
+
+Safe to run twice and to be killed: the row is claimed, and finished only by who claimed it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+
+from models_registry import measurements
+from models_registry.engine_path import llama_server
+from models_registry.engine_version import engine_version
+from models_registry.errors import EngineMissing
+from models_registry.launch import LaunchSpec, launch_specs
+from scheduler import protocol
+from scheduler.client import call
+from scheduler.protocol import Refused
+from scheduler.runtime.engines.base import Engine
+
+from .figures import totals
+from .measuring import Measured, NotMeasured, measure
+
+logger = logging.getLogger(__name__)
+
+GONE = (
+    "no preset has these options and files any more: they changed, or the file was moved. "
+    "What there is now is measured by itself"
+)
+
+
+def measure_row(fingerprint: str, *, engine: Engine, run_folder: Path, socket: Path) -> None:
+    """Nothing happens when the row is not pending, or is being worked on."""
+    claimed = measurements.claim(fingerprint)
+    if claimed is None:
+        return
+    begun = time.monotonic()
+    spec = _spec_of(fingerprint, claimed.preset)
+    try:
+        if spec is None:
+            raise NotMeasured(GONE)
+        found = measure(spec, engine, run_folder)
+        if _spec_of(fingerprint, claimed.preset) is None:
+            raise NotMeasured(GONE)  # in the meantime: who knows which of the two was read
+    except NotMeasured as failure:
+        logger.warning("%s could not be measured: %s", claimed.preset, failure)
+        measurements.fail(claimed, str(failure), seconds=time.monotonic() - begun)
+        return
+    devices = [each.as_row() for each in found.devices]
+    version = _version()
+    if measurements.store(
+        claimed, devices, engine=version, way=found.way, seconds=time.monotonic() - begun
+    ):
+        logger.info("%s takes %s", spec.preset, dict(totals(found.devices)))
+        _report(spec, found, socket)
+
+
+def _spec_of(fingerprint: str, preset: str) -> LaunchSpec | None:
+    """A preset that has this fingerprint now, the one that it was ordered for before others."""
+    having = [spec for spec in launch_specs() if spec.memory_fingerprint == fingerprint]
+    return min(having, key=lambda spec: (spec.preset != preset, spec.preset), default=None)
+
+
+def _version() -> str:
+    try:
+        return engine_version(llama_server()).version
+    except EngineMissing:
+        return ""
+
+
+def _report(spec: LaunchSpec, found: Measured, socket: Path) -> None:
+    """A scheduler that is away reads the row when it is back."""
+    told = protocol.Measured(
+        id=1,
+        preset=spec.preset,
+        fingerprint=spec.memory_fingerprint,
+        devices=dict(totals(found.devices)),
+    )
+    try:
+        call(socket, told)
+    except Refused as refusal:
+        logger.info("the scheduler was not told what %s takes: %s", spec.preset, refusal.message)

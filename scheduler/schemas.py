@@ -1,0 +1,111 @@
+"""What the management API gives of what is live, and of the record."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from ninja import Schema
+from pydantic import Field
+
+from models_registry.shapes import Moment, Page
+
+_PRESET = Field("", max_length=200, description="Of this preset only.")
+_KIND = Field("", max_length=30, description="Of this kind only.")
+
+
+class InstanceOut(Schema):
+    instance: int
+    preset: str
+    state: str = Field(description="loading, loaded, sleeping, draining or stopping.")
+    leases: int = Field(description="Answers under way.")
+    abandoned: int = Field(description="Those of them whose client has left.")
+    parallel: int
+    pid: int | None
+    stale: bool = Field(description="Started before the preset's last change.")
+    started_ago: float = Field(description="Seconds.")
+    used_ago: float = Field(description="Seconds.")
+    progress: float | None = Field(description="0 to 1 while it loads.")
+    args: list[str]
+    meta: dict[str, Any] = Field(description="What the child reported when it became ready.")
+
+
+class QueueEntryOut(Schema):
+    preset: str
+    waiters: int
+    oldest: float = Field(description="Seconds for which its first request has waited.")
+
+
+class FailureOut(Schema):
+    preset: str
+    reason: str
+    exit_code: int | None
+    signal: int | None
+    words: str
+    failed_ago: float
+    retry_after: float
+
+
+class SchedulerOut(Schema):
+    pid: int
+    revision: int = Field(description="Of the registry, as the scheduler has read it.")
+    models_max: int
+    shutting_down: bool
+    instances: int
+    queue: int
+    failures: list[FailureOut] = Field(description="Presets whose last load failed, and why.")
+
+
+class StatusOut(Schema):
+    revision: int = Field(description="Of the registry, raised by every change.")
+    scheduler: SchedulerOut | None = Field(description="null while it does not answer.")
+    problem: str = Field(description="Why it does not; else empty.")
+
+
+class InstanceRecordOut(Schema):
+    id: int
+    preset: str
+    revision: int
+    pid: int | None
+    argv: list[str]
+    started_at: datetime
+    loaded_at: datetime | None
+    ended_at: datetime | None
+    reason: str
+    exit_code: int | None
+    signal: int | None
+    words: str
+
+
+class DecisionRecordOut(Schema):
+    id: int
+    at: datetime
+    kind: str
+    preset: str
+    instance: int | None = Field(description="The id of one of /record/instances.")
+    reason: str
+    figures: dict[str, Any]
+
+    @staticmethod
+    def resolve_instance(row: Any) -> int | None:
+        return row.instance_id if row.instance_id is None else int(row.instance_id)
+
+
+class InstanceRecordFilter(Page):
+    preset: str = _PRESET
+    kind: str = Field("", max_length=30, description="Why it ended: the field `reason`.")
+    since: Moment | None = Field(None, description="Started then or later.")
+
+    def conditions(self) -> dict[str, Any]:
+        asked = {"preset": self.preset, "reason": self.kind, "started_at__gte": self.since}
+        return {name: value for name, value in asked.items() if value}
+
+
+class DecisionRecordFilter(Page):
+    preset: str = _PRESET
+    kind: str = _KIND
+    since: Moment | None = Field(None, description="Taken then or later.")
+
+    def conditions(self) -> dict[str, Any]:
+        asked = {"preset": self.preset, "kind": self.kind, "at__gte": self.since}
+        return {name: value for name, value in asked.items() if value}

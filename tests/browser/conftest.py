@@ -1,0 +1,52 @@
+"""One gateway and one headless chromium for the folder; each test opens pages of its own.
+
+Playwright keeps an event loop running in the thread of the test: what needs Django's ORM goes to
+the gateway's own shell, and both end with the folder, before tests with loops of their own run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.support.browsing import ACCOUNTS, CHROMIUM, OPTIONS, PICTURES, Desk
+from tests.support.gateway import SLOW, THREE_MODELS, Gateway, gateway
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """A test that fails leaves a picture of each of its pages, and what the gateway said."""
+    report = yield
+    desk = getattr(item, "funcargs", {}).get("desk")
+    if report.failed and isinstance(desk, Desk):
+        pictures = desk.pictures(PICTURES / item.name)
+        report.sections.append(("pages", "\n".join(map(str, pictures))))
+        report.sections.append(("gateway", "\n".join(desk.gateway.output[-60:])))
+    return report
+
+
+@pytest.fixture(scope="package")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    models = {**THREE_MODELS, "slow": SLOW}
+    with gateway(tmp_path_factory.mktemp("browser"), models=models) as started:
+        started.django(ACCOUNTS)
+        yield started
+
+
+@pytest.fixture(scope="package")
+def chromium(running: Gateway) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def desk(running: Gateway, chromium: Browser) -> Iterator[Desk]:
+    """Someone's screen. No page may log an error or ask another host, whatever the test is of."""
+    opened = Desk(running, chromium)
+    yield opened
+    opened.close()
+    assert opened.complaints == []

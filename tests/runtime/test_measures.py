@@ -1,0 +1,63 @@
+"""When the scheduler looks for measurements to order, and that a failure ends nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from django.db import OperationalError
+
+from scheduler.measuring.ordering import QueueAway
+from scheduler.runtime.measures import Look, Measures
+
+from .standing_in import PATIENCE, until
+
+
+@dataclass
+class FakeOrders:
+    fails: list[Exception] = field(default_factory=list)
+    looks: int = 0
+
+    def look(self) -> Look:
+        self.looks += 1
+        if self.fails:
+            raise self.fails.pop(0)
+        return Look((), {"f": {"Host": self.looks}})
+
+    def close(self) -> None:
+        pass
+
+
+async def watched(orders: FakeOrders, every: float, condition, during=lambda measures: None):
+    measures = Measures(orders, look_every_seconds=every)
+    found: list[Look] = []
+    task = asyncio.create_task(measures.watch(found.append))
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await until(lambda: orders.looks)
+            during(measures)
+            await until(lambda: condition(found))
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await measures.close()
+    return found
+
+
+async def test_it_looks_at_once_and_again_after_its_time():
+    found = await watched(FakeOrders(), 0.01, lambda found: len(found) >= 3)
+
+    assert [look.figures["f"]["Host"] for look in found[:3]] == [1, 2, 3]
+
+
+async def test_a_change_of_the_registry_hurries_it():
+    await watched(
+        FakeOrders(), 3600, lambda found: len(found) == 2, lambda measures: measures.look_soon()
+    )
+
+
+async def test_a_database_or_a_queue_that_is_away_is_asked_again():
+    orders = FakeOrders(fails=[OperationalError("locked"), QueueAway("gone")])
+    found = await watched(orders, 0.01, bool)
+
+    assert found[0].figures == {"f": {"Host": 3}}
