@@ -178,10 +178,12 @@ class _Connection(asyncio.Protocol):
                 self._load(id, preset, wait=wait)
             case Unload(id=id, preset=preset, force=force):
                 self._operations.unload(preset, partial(self._unloaded, id), force=force)
-            case Apply(id=id) | Reload(id=id):  # what was edited drains as soon as it is read
-                task = asyncio.get_running_loop().create_task(self._reload_now(id))
-                self._reloads.add(task)
-                task.add_done_callback(self._reloads.discard)
+            case Reload(id=id):
+                self._read_registry(id, lambda revision: self._ok(id, {"revision": revision}))
+            case Apply(id=id, preset=preset):
+                # Read first: what was edited a moment ago is what shall count now.
+                applied = partial(self._done, id)
+                self._read_registry(id, lambda _: self._operations.apply(preset, applied))
             case Measured():
                 self._operations.measured(operation, partial(self._done, operation.id))
             case Snapshot(id=id):
@@ -257,14 +259,19 @@ class _Connection(asyncio.Protocol):
     def _snapshot(self, id: int, state: SnapshotState) -> None:
         self._ok(id, msgspec.to_builtins(state))
 
-    async def _reload_now(self, id: int) -> None:
+    def _read_registry(self, id: int, then: Callable[[int], None]) -> None:
+        task = asyncio.get_running_loop().create_task(self._reload_now(id, then))
+        self._reloads.add(task)
+        task.add_done_callback(self._reloads.discard)
+
+    async def _reload_now(self, id: int, then: Callable[[int], None]) -> None:
         try:
             revision = await self._reload()
         except Exception:
             logger.exception("the registry could not be read")
             self._refuse(id, Refused("internal_error", "the registry could not be read"))
             return
-        self._ok(id, {"revision": revision})
+        then(revision)
 
     def _ok(self, id: int, ok: dict[str, Any] | None = None) -> None:
         self._send(Reply(id, ok=ok or {}))

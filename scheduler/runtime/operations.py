@@ -13,6 +13,7 @@ from itertools import count
 
 from scheduler.core.events import (
     Abandoned,
+    ApplyAsked,
     Cancelled,
     Released,
     Requested,
@@ -137,6 +138,19 @@ class Operations:
             answer(running)
 
         self._owner.post(unload)
+
+    def apply(self, name: str, answer: Callable[[Refused | None], None]) -> None:
+        """`answer` gets None when nothing runs any more that takes requests with older options."""
+
+        def apply() -> None:
+            spec = self._owner.offer.resolve(name)
+            if spec is None:
+                answer(model_not_found(name, self._owner.offer.names()))
+                return
+            self._owner.handle(ApplyAsked(PresetName(spec.preset)))
+            answer(None)
+
+        self._owner.post(apply)
 
     def measured(self, told: Measured, answer: Callable[[Refused | None], None]) -> None:
         """`answer` gets None when the figures are kept."""

@@ -166,3 +166,24 @@ async def test_a_snapshot_shows_what_is_live():
         assert (entry.preset, entry.waiters) == ("b", 1)
         assert state.revision == 1
         stage.operations.unload("a", lambda count: None, force=True)
+
+
+async def test_an_edited_preset_counts_once_it_is_applied():
+    async with staged(preset("a", parallel=2)) as stage:
+        await stage.ask("a").run()
+        stage.offers(preset("a", parallel=2, fingerprint="edited"), revision=2)
+        assert (await stage.ask("a").run()).instance == 1
+
+        applied = asyncio.get_running_loop().create_future()
+        stage.operations.apply("a", applied.set_result)
+        assert await applied is None
+
+        assert (await stage.ask("a").run()).instance == 2
+
+
+async def test_nothing_can_be_applied_to_an_unknown_preset():
+    async with staged(preset("a")) as stage:
+        told = asyncio.get_running_loop().create_future()
+        stage.operations.apply("nope", told.set_result)
+
+        assert (await told).code == "model_not_found"
