@@ -29,8 +29,8 @@ class AbandonedAnswers:
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def read_on(self, lease: Lease, answer: asyncio.Task[Answer] | Answer) -> None:
-        """Takes over both, begun or not; the caller uses neither any more."""
+    def read_on(self, lease: Lease, answer: Answer) -> None:
+        """Takes over both, asked or begun or not; the caller uses neither any more."""
         lease.abandon()
         self._run(self._to_the_end(lease, answer), "abandoned answer")
 
@@ -56,27 +56,27 @@ class AbandonedAnswers:
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("%s %d failed", task.get_name(), id(task), exc_info=error)
 
-    async def _to_the_end(self, lease: Lease, pending: asyncio.Task[Answer] | Answer) -> None:
+    async def _to_the_end(self, lease: Lease, answer: Answer) -> None:
         tail = Tail()
         try:
             async with asyncio.timeout(self._longest_seconds):
-                answer = pending if isinstance(pending, Answer) else await pending
-                try:
-                    await _read(answer, tail)
-                finally:
-                    answer.close()
+                await _read(answer, tail)
         except UpstreamFailed:
             logger.info("The child of lease %d ended before its abandoned answer", lease.lease)
         except TimeoutError:
             logger.warning("The abandoned answer of lease %d reached its limit", lease.lease)
         except Exception:
             logger.exception("The abandoned answer of lease %d cannot be read on", lease.lease)
+        finally:
+            answer.close()
         # Not when cancelled: the slot is busy then, which the scheduler sees for itself.
         usage = tail.usage()
         await lease.release(read=usage.read, cached=usage.cached, answered=usage.answered)
 
 
 async def _read(answer: Answer, tail: Tail) -> None:
+    if not answer.begun:
+        await answer.begin()
     part = answer.first
     while part and not answer.is_stream:
         tail.push(part)

@@ -18,7 +18,7 @@ from scheduler.protocol import Refused
 
 _READ_AT_ONCE = 256 << 10
 _SEND_WHOLE = 1 << 20
-"""aiohttp writes `bytes` in one go; more than this would hold up the loop."""
+"""More than this in one go would hold up the loop, and be held twice."""
 
 
 class Body:

@@ -15,10 +15,9 @@ from proxy.answers import Send, send_json, send_refusal
 from proxy.body import Body, read_body
 from proxy.conf import ProxyConfig, proxy_config
 from proxy.forwarding import Carriers, Forwarding, Order, interruption
-from proxy.headers import client_request_id, refuse_odd_headers, to_child
+from proxy.headers import client_request_id, head_for_child, refuse_odd_headers
 from proxy.keys import Caller, KeyRing
 from proxy.relay import AnswerCut, Reader, Relay
-from proxy.upstream import Upstream
 from proxy.watch import Cause, Interrupted, Receive, Watch
 from scheduler.client import SchedulerClient
 from scheduler.protocol import Refused
@@ -104,7 +103,6 @@ class GatewayApp:
         if self._carriers is not None:
             carriers, self._carriers = self._carriers, None
             await carriers.abandoned.close()
-            await carriers.upstream.close()
             await carriers.scheduler.close()
 
     async def drain(self, timeout_seconds: float) -> None:
@@ -134,7 +132,6 @@ class GatewayApp:
             self._carriers = Carriers(
                 self._config,
                 self._scheduler,
-                Upstream(self._config.connect_timeout_seconds),
                 AbandonedAnswers(self._config.answer_timeout_seconds),
             )
             await self._scheduler.start()
@@ -212,10 +209,10 @@ class GatewayApp:
         carriage.model = addressed.model
         carriers = await self._started()
         query: bytes = request.scope["query_string"]
-        path = carriage.endpoint.path
         order = Order(
-            target=f"{path}?{query.decode('latin-1')}" if query else path,
-            headers=to_child(request.headers, request.id, body.size),
+            head=head_for_child(
+                carriage.endpoint.path, query, request.headers, request.id, body.size
+            ),
             body=body,
             model=addressed.model,
             caller=carriage.caller,

@@ -10,7 +10,7 @@ from proxy.body import Body
 from proxy.conf import ProxyConfig
 from proxy.keys import Caller
 from proxy.relay import Relay
-from proxy.upstream import Answer, Upstream, UpstreamFailed
+from proxy.upstream import Answer, UpstreamFailed
 from proxy.watch import Cause, Interrupted, Watch
 from scheduler.client import Lease, SchedulerClient
 from scheduler.protocol import Ended, Refused
@@ -22,10 +22,9 @@ LOST_SCHEDULERS = 3
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be carried. `target` is path and query as the child gets them."""
+    """What is to be carried. `head` is the request's head as the child gets it."""
 
-    target: str
-    headers: dict[str, str]
+    head: bytes
     body: Body
     model: str
     caller: Caller
@@ -39,7 +38,6 @@ class Carriers:
 
     config: ProxyConfig
     scheduler: SchedulerClient
-    upstream: Upstream
     abandoned: AbandonedAnswers
 
 
@@ -82,25 +80,25 @@ class Forwarding:
     async def _first_byte(self, lease: Lease) -> Answer | None:
         """None when the child died and the request may be tried again."""
         order, config = self._order, self._carriers.config
-        # A task of its own: when the client leaves, the reading goes on in the background.
-        opening = asyncio.create_task(
-            self._carriers.upstream.open(
-                lease.address, order.target, order.headers, order.body.to_send()
-            ),
-            name="first byte",
-        )
-        order.body.sent_by(opening)
+        answer = Answer()
         try:
             with self._watch as watch:
                 watch.limit_answer(config.answer_timeout_seconds)
                 watch.limit(config.first_byte_timeout_seconds, Cause.FIRST_BYTE)
-                return await asyncio.shield(opening)
+                sending = await answer.ask(
+                    lease.address, order.head, order.body.to_send(), config.connect_timeout_seconds
+                )
+                if sending is not None:
+                    order.body.sent_by(sending)
+                await answer.begin()
+            return answer
         except UpstreamFailed:
+            answer.close()
             self._watch.no_limit()
             await self._judge(lease)
             return None
         except BaseException:
-            self._carriers.abandoned.read_on(lease, opening)
+            self._carriers.abandoned.read_on(lease, answer)
             raise
 
     async def _pass_on(self, lease: Lease, answer: Answer) -> None:

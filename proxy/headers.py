@@ -46,6 +46,7 @@ _NOT_TO_THE_CLIENT = HOP_BY_HOP | {
     b"x-request-id",
 }
 
+_NOT_IN_A_TARGET = re.compile(rb"[\x00-\x20\x7f]")
 _FORBIDDEN = re.compile(rb"[\r\n\x00]")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
@@ -61,23 +62,26 @@ def refuse_odd_headers(headers: RawHeaders) -> None:
             )
 
 
-def to_child(headers: RawHeaders, request_id: str, content_length: int) -> dict[str, str]:
-    """What the child is sent; names are lower-case, as ASGI gives them.
+def head_for_child(
+    path: str, query: bytes, headers: RawHeaders, request_id: str, content_length: int
+) -> bytes:
+    """The head of the request to a child, as it goes over the wire. The headers that may pass are
+    passed as they came, in their order.
 
-    Of a header that came more than once the values are joined, as RFC 9110 5.3 allows.
+    Raises Refused for a query that would not stay on its line.
     """
+    if _NOT_IN_A_TARGET.search(query):
+        raise Refused("invalid_request", "The query holds a blank or a control character.")
     headers = list(headers)
-    named = _named_by_connection(headers)
-    kept: dict[str, str] = {}
-    for name, value in headers:
-        if name in _NOT_TO_THE_CHILD or name in named:
-            continue
-        key, text = name.decode("latin-1"), _text(value)
-        kept[key] = f"{kept[key]}, {text}" if key in kept else text
-    kept["host"] = "localhost"
-    kept["content-length"] = str(content_length)
-    kept["x-request-id"] = request_id
-    return kept
+    dropped = _NOT_TO_THE_CHILD | _named_by_connection(headers)
+    target = b"%b?%b" % (path.encode(), query) if query else path.encode()
+    lines = [
+        b"POST %b HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n" % target,
+        b"content-length: %d\r\nx-request-id: %b\r\n" % (content_length, request_id.encode()),
+        *[b"%b: %b\r\n" % header for header in headers if header[0] not in dropped],
+        b"\r\n",
+    ]
+    return b"".join(lines)
 
 
 def to_client(headers: RawHeaders, request_id: bytes, *, stream: bool) -> list[tuple[bytes, bytes]]:
@@ -121,11 +125,3 @@ def _named_by_connection(headers: list[tuple[bytes, bytes]]) -> frozenset[bytes]
         if name == b"connection":
             named.update(token.strip().lower() for token in value.split(b","))
     return frozenset(named)
-
-
-def _text(value: bytes) -> str:
-    """aiohttp writes header text as UTF-8, so text of that encoding passes unchanged."""
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value.decode("latin-1")

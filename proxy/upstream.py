@@ -1,163 +1,269 @@
 """The HTTP client to the children: one fresh connection a request, over a child's Unix socket.
 
 llama-server closes a connection after a streamed answer although it announced to keep it, so none
-is ever reused. A UnixConnector belongs to one path: there is one session per instance address.
+is ever reused. What is left of HTTP is small enough to be ours, and cheap (docs/decisions/0007):
+a request is written in one go, and httptools parses what comes back.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
+import socket
+from collections.abc import AsyncIterator
+from typing import cast
 
-import aiohttp
-from yarl import URL
-
-UNUSED_SECONDS = 60.0
+import httptools
 
 LONGEST_WHOLE = 1 << 20
 """Bytes. An answer of a stated length up to this begins when it is whole: a child sends it in one
 go, and one that dies over it has, for the client, not begun to answer."""
+
+LONGEST_HEAD = 64 << 10
+HELD_UNREAD = 128 << 10
+"""Bytes of an answer that may wait here for its reader; then the child has to wait."""
+
+CONNECT_AGAIN_SECONDS = 0.01
 
 
 class UpstreamFailed(Exception):
     """The child could not be reached, or its connection broke: it is dead, or going."""
 
 
-class Answer:
-    """A child's answer, of which the first bytes are here. Close it, or read it to its end."""
+class Answer(asyncio.Protocol):
+    """A request to a child and what it answers, on a connection of its own.
 
-    def __init__(self, response: aiohttp.ClientResponse, first: bytes, line: _Line) -> None:
-        self.status = response.status
-        self.headers = response.raw_headers
-        self.is_stream = response.content_type == "text/event-stream"
-        self.first = first
-        self._response = response
-        self._line = line
-        self._open = True
+    `ask`, then `begin`, then `first` and as many `more` as it takes; `close` at any time. Whoever
+    waits in `begin` or `more` may be cancelled and another go on; one at a time.
+    """
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.is_stream = False
+        self.first = b""
+        self.begun = False
+        self._transport: asyncio.Transport | None = None
+        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
+        self._head_bytes = 0
+        self._head_over = False
+        self._ends_with_connection = False
+        self._whole = 0
+        self._parts: list[bytes] = []
+        self._held = 0
+        self._paused = False
+        self._complete = False
+        self._error: Exception | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._sending: asyncio.Task[None] | None = None
+        self._writable: asyncio.Event | None = None
+
+    async def ask(
+        self,
+        address: str,
+        head: bytes,
+        body: bytes | AsyncIterator[bytes],
+        connect_seconds: float,
+    ) -> asyncio.Task[None] | None:
+        """Send a request: its head as it is, and its body. Raises UpstreamFailed.
+
+        A body in parts is sent in the background, by the task that is returned. Cancelled, or
+        failed, it has sent nothing.
+        """
+        await self._connect(address, connect_seconds)
+        if self._transport is None or self._transport.is_closing():
+            raise UpstreamFailed("the connection broke at once")
+        if isinstance(body, bytes):
+            self._transport.write(head + body)
+            return None
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._transport.write(head)
+        self._sending = asyncio.create_task(self._send(body), name="request body")
+        return self._sending
+
+    async def begin(self) -> None:
+        """Wait for the first bytes of the answer, for all of them if it states that it is short.
+
+        Raises UpstreamFailed.
+        """
+        while not self._complete:
+            if self._error is not None and (self._whole or not self._parts):
+                raise self._error
+            if self._transport is None:
+                raise UpstreamFailed("nothing was asked")
+            if self._parts and not self._whole:
+                break
+            await self._change()
+        self.first = self._take()
+        self.begun = True
 
     @property
     def ended(self) -> bool:
         """Nothing more will come: `more` would say so at once."""
-        return self._response.content.at_eof()
+        return self._complete and not self._parts
 
     async def more(self) -> bytes:
-        """The next bytes, as they come; empty at the end. Raises UpstreamFailed.
-
-        May be cancelled and called again.
-        """
-        try:
-            return await self._response.content.readany()
-        except (aiohttp.ClientError, OSError) as error:
-            raise UpstreamFailed(str(error)) from error
+        """The next bytes, as they come; empty at the end. Raises UpstreamFailed."""
+        while not self._parts:
+            if self._complete:
+                return b""
+            if self._error is not None:
+                raise self._error
+            await self._change()
+        return self._take()
 
     def close(self) -> None:
         """Cut the connection, unless it has ended. May be called again."""
-        self._response.close()
-        if self._open:
-            self._open = False
-            self._line.in_use -= 1
+        if self._sending is not None:
+            self._sending.cancel()
+        if self._transport is not None:
+            self._transport.abort()
 
+    async def _connect(self, address: str, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while True:
+            try:
+                await loop.create_unix_connection(lambda: self, sock=_connected(address))
+                return
+            except BlockingIOError as error:
+                # Many at once: the child has not accepted those before us yet.
+                if loop.time() >= deadline:
+                    raise UpstreamFailed(str(error)) from error
+                await asyncio.sleep(CONNECT_AGAIN_SECONDS)
+            except OSError as error:
+                raise UpstreamFailed(str(error)) from error
 
-class _Line:
-    """The session of one address."""
-
-    def __init__(self, address: str, connect_timeout_seconds: float) -> None:
-        self.address = address
-        self.in_use = 0
-        self.used_at = 0.0
-        self.session = aiohttp.ClientSession(
-            connector=aiohttp.UnixConnector(address, force_close=True, limit=0),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect_timeout_seconds),
-            auto_decompress=False,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
-        )
-
-    def socket_exists(self) -> bool:
-        """A look into a folder in memory: it holds up nobody."""
-        return Path(self.address).exists()
-
-
-class Upstream:
-    """All connections to children of one process."""
-
-    def __init__(self, connect_timeout_seconds: float) -> None:
-        self._connect_timeout_seconds = connect_timeout_seconds
-        self._lines: dict[str, _Line] = {}
-        self._closing: asyncio.Task[None] | None = None
-
-    async def open(
-        self,
-        address: str,
-        target: str,
-        headers: Mapping[str, str],
-        body: bytes | AsyncIterator[bytes],
-    ) -> Answer:
-        """POST `target` (path and query, sent as it is) and wait for the first bytes of the answer,
-        for all of them if it states that it is short.
-
-        Raises UpstreamFailed. Cancelling it closes the connection.
-        """
-        line = self._taken_line(address)
-        response: aiohttp.ClientResponse | None = None
+    async def _send(self, body: AsyncIterator[bytes]) -> None:
+        assert self._transport is not None
+        assert self._writable is not None
         try:
-            response = await line.session.post(
-                URL(f"http://localhost{target}", encoded=True),
-                data=body,
-                headers=headers,
-                allow_redirects=False,
-            )
-            first = await response.content.readany()
-            if 0 < (response.content_length or 0) <= LONGEST_WHOLE:
-                first = await _rest(response, first)
-            return Answer(response, first, line)
-        except (aiohttp.ClientError, OSError) as error:
-            _let_go(line, response)
-            raise UpstreamFailed(str(error)) from error
-        except BaseException:
-            _let_go(line, response)
-            raise
+            async for part in body:
+                if self._transport.is_closing():
+                    return
+                self._transport.write(part)
+                await self._writable.wait()
+        except Exception as error:
+            self._fail(error)  # to whoever waits for the answer
 
-    async def close(self) -> None:
-        if self._closing is not None:
-            await self._closing
-        for address in list(self._lines):
-            await self._lines.pop(address).session.close()
+    async def _change(self) -> None:
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
 
-    def _taken_line(self, address: str) -> _Line:
-        line = self._lines.get(address)
-        if line is None:
-            line = self._lines[address] = _Line(address, self._connect_timeout_seconds)
-            line.in_use += 1
-            # A new address means that an instance has started: one may have gone before it.
-            self._closing = asyncio.create_task(self._close_unused(), name="close unused sessions")
+    def _tell(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _take(self) -> bytes:
+        taken = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        self._parts.clear()
+        self._held = 0
+        if self._paused and self._transport is not None and not self._transport.is_closing():
+            self._paused = False
+            self._transport.resume_reading()
+        return taken
+
+    def _fail(self, error: Exception) -> None:
+        """The answer cannot be whole. What has come of it may still be taken."""
+        if self._complete or self._error is not None:
+            return
+        self._error = error
+        self.close()
+        self._tell()
+
+    # What the event loop calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Not by isinstance: uvloop's transports are none of asyncio's classes.
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self._parser is None or self._complete or self._error is not None:
+            return
+        if not self._head_over:
+            self._head_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            # After a whole answer that is none of ours any more: it changes nothing.
+            self._fail(UpstreamFailed(f"this is no answer: {error}"))
+        if not self._head_over and self._head_bytes > LONGEST_HEAD:
+            self._fail(UpstreamFailed("the head of the answer is too large"))
+        if self._complete:
+            self.close()
+        elif self._held > max(HELD_UNREAD, self._whole) and not self._paused:
+            assert self._transport is not None
+            self._paused = True
+            self._transport.pause_reading()
+        self._tell()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._parser = None  # it refers to us, too
+        if self._writable is not None:
+            self._writable.set()
+        if self._ends_with_connection and exc is None and self._error is None:
+            self._complete = True
+            self._tell()
         else:
-            line.in_use += 1
-        line.used_at = asyncio.get_running_loop().time()
-        return line
+            self._fail(UpstreamFailed(str(exc or "the connection was closed")))
 
-    async def _close_unused(self) -> None:
-        now = asyncio.get_running_loop().time()
-        unused = [
-            line
-            for line in self._lines.values()
-            if not line.in_use and (now - line.used_at > UNUSED_SECONDS or not line.socket_exists())
-        ]
-        for line in unused:  # all of them before the first await: nobody may take one meanwhile
-            del self._lines[line.address]
-        for line in unused:
-            await line.session.close()
+    def pause_writing(self) -> None:
+        if self._writable is not None:
+            self._writable.clear()
+
+    def resume_writing(self) -> None:
+        if self._writable is not None:
+            self._writable.set()
+
+    # What the parser calls. It stays in a message that is complete: the connection ends there.
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._head_over:
+            self.headers.append((name.lower(), value.rstrip()))
+
+    def on_headers_complete(self) -> None:
+        assert self._parser is not None
+        if self._head_over:
+            return
+        self.status = self._parser.get_status_code()
+        if self.status < 200:  # an interim answer; the real one follows
+            self.headers.clear()
+            return
+        self._head_over = True
+        length: int | None = None
+        chunked = False
+        for name, value in self.headers:
+            if name == b"content-length":
+                length = int(value)
+            elif name == b"transfer-encoding":
+                if value.lower() != b"chunked":
+                    raise UpstreamFailed("the answer is encoded for the transfer")
+                chunked = True
+            elif name == b"content-type":
+                kind = value.partition(b";")[0].strip().lower()
+                self.is_stream = kind == b"text/event-stream"
+        self._ends_with_connection = length is None and not chunked
+        if length is not None and length <= LONGEST_WHOLE:
+            self._whole = length
+
+    def on_body(self, body: bytes) -> None:
+        if not self._complete:
+            self._parts.append(body)
+            self._held += len(body)
+
+    def on_message_complete(self) -> None:
+        self._complete = self._head_over
 
 
-async def _rest(response: aiohttp.ClientResponse, first: bytes) -> bytes:
-    parts = [first]
-    while not response.content.at_eof():
-        parts.append(await response.content.readany())
-    return b"".join(parts)
-
-
-def _let_go(line: _Line, response: aiohttp.ClientResponse | None) -> None:
-    line.in_use -= 1
-    if response is not None:
-        response.close()
+def _connected(address: str) -> socket.socket:
+    """Connecting to a Unix socket takes no time; it raises BlockingIOError where it would wait."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    try:
+        connection.connect(address)
+    except BaseException:
+        connection.close()
+        raise
+    return connection

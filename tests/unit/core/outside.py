@@ -103,6 +103,10 @@ class Outside:
     def starting_up(self) -> bool:
         return any(c.startup and c.mood == "loading" and c.staying for c in self.children.values())
 
+    def is_loaded_for(self, preset: PresetName) -> bool:
+        child = self.staying(preset)
+        return child is not None and child.mood == "loading"
+
     def stopping(self) -> int:
         return sum(c.going for c in self.children.values())
 

@@ -173,6 +173,18 @@ def test_who_comes_ahead_gets_room_of_its_own_and_takes_none_that_was_made_for_a
     assert started(story.exit(2)) == ["d"]
 
 
+def test_room_passes_on_when_its_entry_needs_none_any_more():
+    story = Story(preset("a", "old"), "b", "c", models_max=2)
+    story.busy(1, "a")
+    story.idle(2, "b")
+    story.edit(preset("a", "new"), "b", "c")
+    assert story.ask(3, "a") == [AskExit(2, Reason.EVICTED, "a")]
+    story.edit(preset("a", "old"), "b", "c")
+
+    assert story.ask(4, "c") == []
+    assert started(story.exit(2)) == ["c"]
+
+
 def test_room_passes_on_when_its_entry_has_gone():
     story = Story("a", "b", "c", models_max=1)
     story.idle(1, "a")

@@ -314,10 +314,12 @@ class World(Outside):
             case Code.QUEUE_TIMEOUT:
                 assert ask.since + self.config.queue_wait_seconds <= self.now
                 assert ask.kind is not Kind.STARTUP
+                assert not self.is_loaded_for(ask.preset), "A7: the clock ran during a load"
             case Code.DOES_NOT_FIT | Code.BLOCKED_BY_PINNED:
                 self.check_lack_of_room(ask, refusal)
             case Code.UNLOADED:
                 assert self.unloading
+                assert self.is_loaded_for(ask.preset), "an unload lost a waiter"
             case Code.SHUTTING_DOWN:
                 assert self.shut
 
