@@ -110,8 +110,10 @@ async def test_the_registry_may_change_around_the_step_in_which_a_child_starts(
 
         _, run = await asyncio.gather(the_preset_is_edited(), someone_asks())
         await settled(stage)
-        newer = stage.ask("a")
-        serving = await newer.run()
+        applied = asyncio.get_running_loop().create_future()
+        stage.operations.apply("a", applied.set_result)
+        await applied
+        serving = await stage.ask("a").run()
 
         assert serving.spec.parallel == 2
         assert run.spec.parallel in (1, 2)
