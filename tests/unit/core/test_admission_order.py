@@ -178,6 +178,7 @@ def test_room_passes_on_when_its_entry_needs_none_any_more():
     story.busy(1, "a")
     story.idle(2, "b")
     story.edit(preset("a", "new"), "b", "c")
+    story.apply("a")
     assert story.ask(3, "a") == [AskExit(2, Reason.EVICTED, "a")]
     story.edit(preset("a", "old"), "b", "c")
 
