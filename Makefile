@@ -10,7 +10,7 @@ help:
 	@echo "make test    set up, then linters and all tests"
 	@echo "make check   linters, types, import rules, Django checks"
 	@echo "make format  let ruff rewrite"
-	@echo "make bench   the measurements behind the speed claims"
+	@echo "make bench   the measurements behind the speed claims, into benchmarks/results.md (10 minutes; ARGS=swap_time for one)"
 
 setup:
 	@scripts/setup.sh serve
@@ -37,4 +37,4 @@ format: setup-dev
 	.venv/bin/ruff check --fix .
 
 bench: setup-dev
-	$(PYTHON) -m benchmarks.asgi_server
+	$(PYTHON) -m benchmarks $(ARGS)

@@ -1,7 +1,8 @@
 """An upstream that costs next to nothing, so that what stands before it can be measured.
 
-Listens where llama-server would (`--host PATH.sock`) and speaks its child protocol, or on loopback
-(`--tcp PORT`). A body with `"stream":true` gets 64 events, any other one small JSON answer.
+Takes llama-server's command line, listens where that says (`--host PATH.sock`, or `--host` and
+`--port`) and speaks its child protocol. A body with `"stream":true` gets 64 events, any other
+one small JSON answer.
 """
 
 from __future__ import annotations
@@ -103,12 +104,12 @@ def _content_length(head: bytes) -> int:
     return 0
 
 
-async def serve(host: str, tcp: int) -> None:
+async def serve(host: str, port: int) -> None:
     loop = asyncio.get_running_loop()
-    if tcp:
-        await loop.create_server(Upstream, "127.0.0.1", tcp, backlog=1024)
-    else:
+    if host.endswith(".sock"):
         await loop.create_unix_server(Upstream, host, backlog=1024)
+    else:
+        await loop.create_server(Upstream, host, port, backlog=1024)
     _report("loading", {"stages": ["text_model"], "current": "text_model", "value": 1.0})
     _report("ready", {"id": "alpha", "meta": {"n_ctx": 2048}})
     asked_to_exit = loop.run_in_executor(None, _wait_for_exit)
@@ -128,7 +129,7 @@ def _wait_for_exit() -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(allow_abbrev=False)
-    parser.add_argument("--host", default="")
-    parser.add_argument("--tcp", type=int, default=0)
+    parser.add_argument("--host", required=True)
+    parser.add_argument("--port", type=int, required=True)
     known, _ = parser.parse_known_args()
-    uvloop.run(serve(known.host, known.tcp))
+    uvloop.run(serve(known.host, known.port))

@@ -1,17 +1,31 @@
-"""Load as cheap as possible: persistent connections, one canned request, answers only counted."""
+"""The load: a process of its own, so that it competes as little as possible with what it measures.
+
+    echo '{"port": 8080, "key": "", "clients": 1, …}' | python -m benchmarks.load
+
+Sockets, one canned request, answers only counted: about a tenth of what a proxy spends on one.
+`wrk`, where it is installed, is cheaper still; it is taken for whole answers of many clients.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import re
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import cast
 
 import uvloop
 
 PATH = "/v1/chat/completions"
+ROOT = Path(__file__).resolve().parent.parent
 
 
 @dataclass(frozen=True)
@@ -21,84 +35,210 @@ class Load:
     name: str
     clients: int
     stream: bool
+    tokens: int = 1
+
+    def body(self) -> str:
+        messages = [{"role": "user", "content": "Say hi."}]
+        fields = {"max_tokens": self.tokens, "ignore_eos": True, "stream": self.stream}
+        return json.dumps({"model": "alpha", "messages": messages, **fields})
 
     def request(self, key: str) -> bytes:
-        messages = [{"role": "user", "content": "Say hi."}]
-        body = json.dumps({"model": "alpha", "messages": messages, "stream": self.stream})
+        body = self.body()
         return (
             f"POST {PATH} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
             f"Authorization: Bearer {key}\r\nContent-Length: {len(body)}\r\n\r\n{body}"
         ).encode()
 
 
+@dataclass(frozen=True)
+class Order:
+    """One measurement. `fresh`: a connection of its own for every request."""
+
+    port: int
+    key: str
+    load: Load
+    seconds: float
+    fresh: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    answers: int
+    seconds: float
+    first_byte_ms: float | None
+    """Median from the request to the first byte of the answer's body."""
+    cpu_seconds: float
+    """What the generator itself spent."""
+
+    @property
+    def per_second(self) -> float:
+        return self.answers / self.seconds
+
+
+def run(order: Order) -> Outcome:
+    """Raises RuntimeError on anything but whole answers with status 200."""
+    if wrk_is_for(order):
+        return _by_wrk(order)
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.load"],
+        cwd=ROOT,
+        input=json.dumps(asdict(order)),
+        capture_output=True,
+        text=True,
+        timeout=order.seconds + 60,
+    )
+    if done.returncode:
+        raise RuntimeError(f"the load failed: {done.stderr[-2000:]}")
+    return Outcome(**json.loads(done.stdout))
+
+
+# wrk ---------------------------------------------------------------------------------------------
+
+_SCRIPT = """\
+wrk.method = "POST"
+wrk.body = %s
+wrk.headers["Content-Type"] = "application/json"
+wrk.headers["Authorization"] = "Bearer %s"
+function done(s)
+  local e = s.errors
+  local failed = e.connect + e.read + e.write + e.status + e.timeout
+  io.write(string.format("counted %%d %%d %%d\\n", s.requests, s.duration, failed))
+end
+"""
+
+
+def wrk_is_for(order: Order) -> bool:
+    """It neither sees first bytes nor opens a connection for each request, and counts seconds."""
+    many = order.load.clients > 1 and not order.load.stream
+    return many and not order.fresh and order.seconds >= 1 and shutil.which("wrk") is not None
+
+
+def _by_wrk(order: Order) -> Outcome:
+    clients, seconds = order.load.clients, round(order.seconds)
+    before = _children_cpu()
+    with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
+        # A JSON string without backslashes beyond \" is a Lua string too
+        script.write(_SCRIPT % (json.dumps(order.load.body()), order.key))
+        script.flush()
+        command = ["wrk", "-t1", f"-c{clients}", f"-d{seconds}s", "--timeout", "30s"]
+        command += ["-s", script.name, f"http://127.0.0.1:{order.port}{PATH}"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60)
+    found = re.search(r"^counted (\d+) (\d+) (\d+)$", done.stdout, re.MULTILINE)
+    if not found or int(found[3]):
+        raise RuntimeError(f"the load failed: {done.stdout} {done.stderr}")
+    answers, microseconds = int(found[1]), int(found[2])
+    return Outcome(answers, microseconds / 1e6, None, _children_cpu() - before)
+
+
+def _children_cpu() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+# Our own -----------------------------------------------------------------------------------------
+
+
 class _Client(asyncio.Protocol):
-    def __init__(self, request: bytes, stop_at: float) -> None:
+    """Asks until its time is over, on one connection or on one after another."""
+
+    def __init__(self, order: Order, stop_at: float) -> None:
         self.answered = 0
+        self.first_bytes: list[float] = []
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._request = request
+        self._order = order
+        self._request = order.load.request(order.key)
         self._stop_at = stop_at
         self._buffer = bytearray()
+        self._head_end = -1
+        self._asked_at = 0.0
+        self._renewing: asyncio.Task[None] | None = None
+
+    async def connect(self) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.create_connection(lambda: self, "127.0.0.1", self._order.port)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
-        self._transport.write(self._request)
+        self._renewing = None
+        self._ask()
 
     def data_received(self, data: bytes) -> None:
-        self._buffer += data
-        if not _is_whole(self._buffer):
+        if self._renewing is not None:
+            return  # of a connection that we have left
+        buffer = self._buffer
+        buffer += data
+        if self._head_end < 0:
+            self._head_end = buffer.find(b"\r\n\r\n") + 4
+            if self._head_end < 4:
+                self._head_end = -1
+                return
+        if self._asked_at and len(buffer) > self._head_end:
+            self.first_bytes.append(time.perf_counter() - self._asked_at)
+            self._asked_at = 0.0
+        if not _is_whole(buffer, self._head_end):
             return
-        if not self._buffer.startswith(b"HTTP/1.1 200"):
-            self._fail(f"no success: {bytes(self._buffer[:500])!r}")
+        if not buffer.startswith(b"HTTP/1.1 200"):
+            self._fail(f"no success: {bytes(buffer[:500])!r}")
             return
-        self._buffer.clear()
-        self.answered += 1
-        if time.monotonic() < self._stop_at:
-            self._transport.write(self._request)
-        else:
-            self._transport.close()
-            self._end()
+        self._next()
 
     def connection_lost(self, error: Exception | None) -> None:
-        if not self.over.done():
+        if self._renewing is None and not self.over.done():
             self._fail(f"the connection broke: {error}")
 
+    def _next(self) -> None:
+        self.answered += 1
+        closes = self._order.fresh or _CLOSES.search(self._buffer, 0, self._head_end)
+        if time.monotonic() >= self._stop_at:
+            self.over.set_result(None)
+            self._transport.close()
+        elif closes:
+            self._renewing = asyncio.get_running_loop().create_task(self.connect())
+            self._transport.abort()
+        else:
+            self._ask()
+
+    def _ask(self) -> None:
+        self._buffer.clear()
+        self._head_end = -1
+        self._asked_at = time.perf_counter()
+        self._transport.write(self._request)
+
     def _fail(self, what: str) -> None:
-        self._transport.abort()
         if not self.over.done():
             self.over.set_exception(RuntimeError(what))
-
-    def _end(self) -> None:
-        if not self.over.done():
-            self.over.set_result(None)
+        self._transport.abort()
 
 
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
+_CLOSES = re.compile(rb"connection: *close", re.IGNORECASE)
 
 
-def _is_whole(buffer: bytearray) -> bool:
-    end = buffer.find(b"\r\n\r\n")
-    if end < 0:
-        return False
-    length = _LENGTH.search(buffer, 0, end)
+def _is_whole(buffer: bytearray, head_end: int) -> bool:
+    length = _LENGTH.search(buffer, 0, head_end)
     if length:
-        return len(buffer) >= end + 4 + int(length[1])
+        return len(buffer) >= head_end + int(length[1])
     return buffer.endswith(b"\r\n0\r\n\r\n")
 
 
-def per_second(port: int, load: Load, key: str, seconds: float) -> float:
-    """Whole answers a second. Raises RuntimeError on anything but a whole 200."""
-    return uvloop.run(_measure(port, load, key, seconds))
-
-
-async def _measure(port: int, load: Load, key: str, seconds: float) -> float:
-    loop = asyncio.get_running_loop()
-    request, started = load.request(key), time.monotonic()
-    clients = []
-    for _ in range(load.clients):
-        _, client = await loop.create_connection(
-            lambda: _Client(request, started + seconds), "127.0.0.1", port
-        )
-        clients.append(client)
-    async with asyncio.timeout(seconds + 30):
+async def _generate(order: Order) -> Outcome:
+    started, cpu = time.monotonic(), time.process_time()
+    clients = [_Client(order, started + order.seconds) for _ in range(order.load.clients)]
+    async with asyncio.timeout(order.seconds + 30):
+        for client in clients:
+            await client.connect()
         await asyncio.gather(*[client.over for client in clients])
-    return sum(client.answered for client in clients) / (time.monotonic() - started)
+    seconds = time.monotonic() - started
+    first_bytes = [taken for client in clients for taken in client.first_bytes]
+    return Outcome(
+        sum(client.answered for client in clients),
+        seconds,
+        statistics.median(first_bytes) * 1000,
+        time.process_time() - cpu,
+    )
+
+
+if __name__ == "__main__":
+    asked = json.load(sys.stdin)
+    outcome = uvloop.run(_generate(Order(**asked | {"load": Load(**asked["load"])})))
+    print(json.dumps(asdict(outcome)))

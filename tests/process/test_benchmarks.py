@@ -1,0 +1,60 @@
+"""The benchmarks as programs: a moment each, against a stand-in for the engine."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.gateway import clean_environment
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = [pytest.mark.slow, pytest.mark.engine]
+
+
+@pytest.mark.parametrize(
+    ("question", "heading", "rows"),
+    [
+        ("asgi_server", "ASGI server", ["the child itself", "Corral, uvicorn", "Corral, daphne"]),
+        ("proxy_overhead", "Proxy overhead", ["Corral / bare", "Corral / direct", "Corral: web"]),
+        ("swap_time", "Swap time", ["A ends", "all"]),
+    ],
+)
+def test_a_benchmark_writes_its_section(
+    tmp_path: Path, question: str, heading: str, rows: list[str]
+):
+    results = tmp_path / "results.md"
+    results.write_text("# What was measured\n\n## Another\n\nas it was\n")
+
+    _run(question, "--children", "stand-in", results=results)
+
+    text = results.read_text()
+    assert "## Another\n\nas it was\n" in text
+    section = text.partition(f"## {heading}\n")[2]
+    assert re.search(r"\d+ cores, .* GiB; .*Load average at the start: ", section)
+    for row in rows:
+        assert re.search(rf"^\| {row} \|( [+-]?[\d.,]+ \(.*\) \|)+$", section, re.MULTILINE)
+
+
+def test_an_unknown_question_is_refused(tmp_path: Path):
+    done = _start("swap", results=tmp_path / "results.md")
+
+    assert done.returncode == 2
+    assert "unknown: swap" in done.stderr
+    assert not (tmp_path / "results.md").exists()
+
+
+def _run(*arguments: str, results: Path) -> None:
+    done = _start(*arguments, results=results)
+    assert done.returncode == 0, done.stderr
+
+
+def _start(*arguments: str, results: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchmarks", *arguments]
+    command += ["--rounds", "1", "--seconds", "0.2", "--results", str(results)]
+    return subprocess.run(
+        command, cwd=ROOT, env=clean_environment(), capture_output=True, text=True, timeout=240
+    )
