@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks.load import Load, Order, Outcome, run
+from benchmarks.load import ROOT, Load, Order, Outcome, run
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 PACKAGES = ("uvicorn", "uvloop", "httptools", "aiohttp", "daphne", "llama-cpp-python")
@@ -113,10 +113,19 @@ def machine() -> str:
     versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     return (
-        f"{time.strftime('%Y-%m-%d')}; {os.cpu_count()} cores, "
+        f"{time.strftime('%Y-%m-%d')}, {_commit()}; {os.cpu_count()} cores, "
         f"{cpus[0] if cpus else platform.machine()}, {memory:.1f} GiB; Linux {platform.release()}, "
         f"Python {platform.python_version()}, {versions}. Load average at the start: {load}."
     )
+
+
+def _commit() -> str:
+    command = ["git", "describe", "--always", "--dirty", "--exclude", "*"]
+    with contextlib.suppress(OSError):
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        if done.returncode == 0:
+            return f"commit {done.stdout.strip()}"
+    return "no checkout"
 
 
 def say(what: str) -> None:

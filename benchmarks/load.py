@@ -150,6 +150,7 @@ class _Client(asyncio.Protocol):
         self._stop_at = stop_at
         self._buffer = bytearray()
         self._head_end = -1
+        self._whole_at: int | None = None
         self._asked_at = 0.0
         self._renewing: asyncio.Task[None] | None = None
 
@@ -172,10 +173,15 @@ class _Client(asyncio.Protocol):
             if self._head_end < 4:
                 self._head_end = -1
                 return
+            length = _LENGTH.search(buffer, 0, self._head_end)
+            self._whole_at = self._head_end + int(length[1]) if length else None
         if self._asked_at and len(buffer) > self._head_end:
             self.first_bytes.append(time.perf_counter() - self._asked_at)
             self._asked_at = 0.0
-        if not _is_whole(buffer, self._head_end):
+        if self._whole_at is not None:
+            if len(buffer) < self._whole_at:
+                return
+        elif not buffer.endswith(b"\r\n0\r\n\r\n"):
             return
         if not buffer.startswith(b"HTTP/1.1 200"):
             self._fail(f"no success: {bytes(buffer[:500])!r}")
@@ -212,13 +218,6 @@ class _Client(asyncio.Protocol):
 
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _CLOSES = re.compile(rb"connection: *close", re.IGNORECASE)
-
-
-def _is_whole(buffer: bytearray, head_end: int) -> bool:
-    length = _LENGTH.search(buffer, 0, head_end)
-    if length:
-        return len(buffer) >= head_end + int(length[1])
-    return buffer.endswith(b"\r\n0\r\n\r\n")
 
 
 async def _generate(order: Order) -> Outcome:
