@@ -73,7 +73,10 @@ def measured(subjects: Sequence[Subject], loads: Sequence[Load], scope: Scope) -
 def _sample(subject: Subject, load: Load, seconds: float) -> Sample:
     before = {name: _cpu_seconds(pids) for name, pids in subject.pids.items()}
     fresh = subject.fresh_streams and load.stream
-    outcome = run(Order(subject.port, subject.key, load, seconds, fresh))
+    try:
+        outcome = run(Order(subject.port, subject.key, load, seconds, fresh))
+    except RuntimeError as failure:
+        raise RuntimeError(f"{subject.name}: {failure}") from failure
     spent = {name: _cpu_seconds(pids) - before[name] for name, pids in subject.pids.items()}
     spent["load"] = outcome.cpu_seconds
     return Sample(outcome, {name: cpu / outcome.answers * 1e6 for name, cpu in spent.items()})

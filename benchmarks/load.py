@@ -25,6 +25,8 @@ from typing import cast
 import uvloop
 
 PATH = "/v1/chat/completions"
+ANSWER_SECONDS = 30
+"""Longer than any answer takes, on a busy machine too."""
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -88,7 +90,7 @@ def run(order: Order) -> Outcome:
         timeout=order.seconds + 60,
     )
     if done.returncode:
-        raise RuntimeError(f"the load failed: {done.stderr[-2000:]}")
+        raise RuntimeError(f"port {order.port}, {order.load}: {done.stderr[-2000:]}")
     return Outcome(**json.loads(done.stdout))
 
 
@@ -153,6 +155,11 @@ class _Client(asyncio.Protocol):
         self._whole_at: int | None = None
         self._asked_at = 0.0
         self._renewing: asyncio.Task[None] | None = None
+
+    @property
+    def waits_for(self) -> str:
+        come = f"{len(self._buffer)} bytes have come, at the end {bytes(self._buffer[-200:])!r}"
+        return f"after {self.answered} others, {come}; connecting: {self._renewing is not None}"
 
     async def connect(self) -> None:
         loop = asyncio.get_running_loop()
@@ -223,10 +230,14 @@ _CLOSES = re.compile(rb"connection: *close", re.IGNORECASE)
 async def _generate(order: Order) -> Outcome:
     started, cpu = time.monotonic(), time.process_time()
     clients = [_Client(order, started + order.seconds) for _ in range(order.load.clients)]
-    async with asyncio.timeout(order.seconds + 30):
-        for client in clients:
-            await client.connect()
-        await asyncio.gather(*[client.over for client in clients])
+    try:
+        async with asyncio.timeout(order.seconds + ANSWER_SECONDS):
+            for client in clients:
+                await client.connect()
+            await asyncio.gather(*[client.over for client in clients])
+    except TimeoutError:
+        waiting = [client.waits_for for client in clients if not client.over.done()]
+        raise RuntimeError(f"{len(waiting)} clients wait for an answer: {waiting[0]}") from None
     seconds = time.monotonic() - started
     first_bytes = [taken for client in clients for taken in client.first_bytes]
     return Outcome(
