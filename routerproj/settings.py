@@ -146,6 +146,7 @@ ASGI_APPLICATION = "routerproj.asgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "routerproj" / "templates"],  # before the apps': what we change of them
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
