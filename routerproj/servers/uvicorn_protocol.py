@@ -29,8 +29,15 @@ class _Rejected(Exception):
     """Leaves the parser's callback; the refusal is kept by the protocol."""
 
 
+WRITE_AT_ONCE = 64 << 10
+
+
 class LingeringTransport(asyncio.Transport):
-    """A transport whose `close()` waits for the client to stop sending, when it still does."""
+    """A transport whose `close()` waits for the client to stop sending, when it still does.
+
+    What one turn of the loop writes leaves in one system call: the head of an answer with its first
+    bytes, and a short answer whole.
+    """
 
     def __init__(self, transport: asyncio.Transport, protocol: LimitedHttpProtocol) -> None:
         super().__init__()
@@ -38,12 +45,26 @@ class LingeringTransport(asyncio.Transport):
         self.lingering = False
         self._protocol = protocol
         self._timer: asyncio.TimerHandle | None = None
-        # The hot path: one attribute look-up less per chunk.
-        self.write = transport.write  # type: ignore[method-assign]
+        self._unsent: list[bytes] = []
+        self._unsent_bytes = 0
+
+    def write(self, data: bytes) -> None:  # type: ignore[override]
+        if not self._unsent:
+            self._protocol.loop.call_soon(self._write)
+        self._unsent.append(data)
+        self._unsent_bytes += len(data)
+        if self._unsent_bytes > WRITE_AT_ONCE:
+            self._write()  # so that a client who does not read is waited for
+
+    def _write(self) -> None:
+        parts, self._unsent, self._unsent_bytes = self._unsent, [], 0
+        if parts and not self.raw.is_closing():
+            self.raw.write(b"".join(parts))
 
     def close(self) -> None:
         if self.lingering or self.raw.is_closing():
             return
+        self._write()
         if not self._protocol.client_still_sends():
             self.raw.close()
             return
