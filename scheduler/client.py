@@ -207,7 +207,7 @@ class SchedulerClient:
         while True:
             try:
                 _, connection = await loop.create_unix_connection(
-                    lambda: _Connection(self._lost), str(self._socket)
+                    lambda: _Connection(self._lost, loop), str(self._socket)
                 )
             except OSError as failure:
                 logger.debug("no scheduler at %s: %s", self._socket, failure)
@@ -232,8 +232,9 @@ class SchedulerClient:
 class _Connection(asyncio.Protocol):
     """Replies find their asker by the id. What nobody waits for is dropped."""
 
-    def __init__(self, lost: Callable[[], None]) -> None:
+    def __init__(self, lost: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
         self._lost = lost
+        self._loop = loop
         self.broken = asyncio.Event()
         self.leases: set[Lease] = set()
         self._askers: dict[int, asyncio.Future[dict[str, Any]]] = {}
@@ -254,7 +255,7 @@ class _Connection(asyncio.Protocol):
     def tell(self, operation: Operation) -> None:
         """Without waiting for the reply; into the void when the connection is gone."""
         if not self._unsent:
-            asyncio.get_running_loop().call_soon(self._send)
+            self._loop.call_soon(self._send)
         self._unsent.append(_encode(operation))
 
     def close(self) -> None:
@@ -273,7 +274,7 @@ class _Connection(asyncio.Protocol):
         """What the reply's `ok` holds. Raises Refused, or ConnectionLost."""
         if self._transport is None or self._transport.is_closing():
             raise ConnectionLost
-        reply: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        reply: asyncio.Future[dict[str, Any]] = self._loop.create_future()
         self._askers[operation.id] = reply
         try:
             self.tell(operation)

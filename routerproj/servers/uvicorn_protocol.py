@@ -144,7 +144,6 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         if self._in_head:
             self._head_bytes += len(data)
-            self._arm()
         if self._surplus:
             self._refuse(
                 Refused(
@@ -165,8 +164,10 @@ class LimitedHttpProtocol(HttpToolsProtocol):
                 self._refusal or Refused("invalid_request", "this is not a valid HTTP request")
             )
         else:
-            if self._in_head and self._head_bytes > self.limits.max_headers:
-                self._refuse(self._headers_too_large())
+            if self._in_head and self._head_bytes:
+                self._arm()  # only now: most heads are whole with their first bytes
+                if self._head_bytes > self.limits.max_headers:
+                    self._refuse(self._headers_too_large())
 
     def handle_websocket_upgrade(self) -> None:
         self.transport = self._lingering_transport.raw

@@ -96,6 +96,7 @@ class _Connection(asyncio.Protocol):
         self._leases: dict[RequestId, int] = {}
         self._reloads: set[asyncio.Task[None]] = set()
         self._unsent: list[bytes] = []
+        self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
 
     # What the event loop calls -----------------------------------------------------------------
@@ -179,7 +180,7 @@ class _Connection(asyncio.Protocol):
             case Unload(id=id, preset=preset, force=force):
                 self._operations.unload(preset, partial(self._unloaded, id), force=force)
             case Reload(id=id):
-                task = asyncio.get_running_loop().create_task(self._reload_now(id))
+                task = self._loop.create_task(self._reload_now(id))
                 self._reloads.add(task)
                 task.add_done_callback(self._reloads.discard)
             case Snapshot(id=id):
@@ -267,7 +268,7 @@ class _Connection(asyncio.Protocol):
 
     def _send(self, reply: Reply) -> None:
         if not self._unsent:
-            asyncio.get_running_loop().call_soon(self._write)
+            self._loop.call_soon(self._write)
         self._unsent.append(_encode(reply))
 
     def _write(self) -> None:
