@@ -200,8 +200,8 @@ class GatewayApp:
                 self._none_running.set()
 
     async def _carry(self, carriage: Carriage) -> None:
-        arrived = asyncio.get_running_loop().time()
         request, watch, config = carriage.request, carriage.watch, self._config
+        arrived = watch.loop.time()
         body = carriage.body = await read_body(request.receive, request.headers, config, watch)
         watch.follow(request.receive)
         with body.view() as view:

@@ -45,7 +45,7 @@ class Watch:
         self.queued = False
         """Waiting for a lease: nothing is lost when such a request ends at once."""
         self._task = task
-        self._loop = task.get_loop()
+        self.loop = task.get_loop()
         self._armed = False
         self._cancelled = False
         self._cancelling_before = 0
@@ -86,7 +86,7 @@ class Watch:
 
     def limit(self, seconds: float, cause: Cause) -> None:
         """From now on, at most this long until the next call of `limit` or `no_limit`."""
-        when = self._loop.time() + seconds
+        when = self.loop.time() + seconds
         if self._last is not None and self._last < when:
             when, cause = self._last, Cause.ANSWER_LIMIT
         self._limit = (when, cause)
@@ -94,14 +94,14 @@ class Watch:
 
     def limit_answer(self, seconds: float) -> None:
         """However the parts go, the answer ends after this long."""
-        self._last = self._loop.time() + seconds
+        self._last = self.loop.time() + seconds
 
     def no_limit(self) -> None:
         self._limit = self._last = None
 
     def follow(self, receive: Receive) -> None:
         """See the client leave. Only after the body: from here on `receive` says nothing else."""
-        self._follower = self._loop.create_task(self._until_gone(receive), name="client watch")
+        self._follower = self.loop.create_task(self._until_gone(receive), name="client watch")
 
     def close(self) -> None:
         """No interruption any more."""
@@ -126,14 +126,14 @@ class Watch:
             if self._timer.when() <= when:
                 return  # it looks again when it goes off
             self._timer.cancel()
-        self._timer = self._loop.call_at(when, self._time_passed)
+        self._timer = self.loop.call_at(when, self._time_passed)
 
     def _time_passed(self) -> None:
         self._timer = None
         if self._limit is None:
             return
         when, cause = self._limit
-        if self._loop.time() < when:
+        if self.loop.time() < when:
             self._set_timer(when)
         else:
             self.interrupt(cause)

@@ -29,8 +29,15 @@ class _Rejected(Exception):
     """Leaves the parser's callback; the refusal is kept by the protocol."""
 
 
+WRITE_AT_ONCE = 64 << 10
+
+
 class LingeringTransport(asyncio.Transport):
-    """A transport whose `close()` waits for the client to stop sending, when it still does."""
+    """A transport whose `close()` waits for the client to stop sending, when it still does.
+
+    What one turn of the loop writes leaves in one system call: the head of an answer with its first
+    bytes, and a short answer whole.
+    """
 
     def __init__(self, transport: asyncio.Transport, protocol: LimitedHttpProtocol) -> None:
         super().__init__()
@@ -38,12 +45,26 @@ class LingeringTransport(asyncio.Transport):
         self.lingering = False
         self._protocol = protocol
         self._timer: asyncio.TimerHandle | None = None
-        # The hot path: one attribute look-up less per chunk.
-        self.write = transport.write  # type: ignore[method-assign]
+        self._unsent: list[bytes] = []
+        self._unsent_bytes = 0
+
+    def write(self, data: bytes) -> None:  # type: ignore[override]
+        if not self._unsent:
+            self._protocol.loop.call_soon(self._write)
+        self._unsent.append(data)
+        self._unsent_bytes += len(data)
+        if self._unsent_bytes > WRITE_AT_ONCE:
+            self._write()  # so that a client who does not read is waited for
+
+    def _write(self) -> None:
+        parts, self._unsent, self._unsent_bytes = self._unsent, [], 0
+        if parts and not self.raw.is_closing():
+            self.raw.write(b"".join(parts))
 
     def close(self) -> None:
         if self.lingering or self.raw.is_closing():
             return
+        self._write()
         if not self._protocol.client_still_sends():
             self.raw.close()
             return
@@ -123,7 +144,6 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         if self._in_head:
             self._head_bytes += len(data)
-            self._arm()
         if self._surplus:
             self._refuse(
                 Refused(
@@ -144,8 +164,10 @@ class LimitedHttpProtocol(HttpToolsProtocol):
                 self._refusal or Refused("invalid_request", "this is not a valid HTTP request")
             )
         else:
-            if self._in_head and self._head_bytes > self.limits.max_headers:
-                self._refuse(self._headers_too_large())
+            if self._in_head and self._head_bytes:
+                self._arm()  # only now: most heads are whole with their first bytes
+                if self._head_bytes > self.limits.max_headers:
+                    self._refuse(self._headers_too_large())
 
     def handle_websocket_upgrade(self) -> None:
         self.transport = self._lingering_transport.raw

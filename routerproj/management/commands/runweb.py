@@ -13,6 +13,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from routerproj.serve.listening import CannotListen, listen
 from routerproj.servers.limits import limits_from_settings
 from routerproj.wiring import Wiring
+from scheduler.collecting import collect_seldom
 
 
 class Command(BaseCommand):
@@ -46,10 +47,12 @@ def serve_on(listener: socket.socket, server: str) -> None:
     if server == "uvicorn":
         from routerproj.servers import uvicorn_server
 
+        collect_seldom()
         uvicorn_server.serve(wiring.application, listener, limits, wiring.drain)
         return
     from routerproj.servers import daphne_server
 
+    collect_seldom()
     if not daphne_server.serve(wiring.application, listener, limits, wiring.drain):
         raise CommandError("daphne ended by itself; the log above says why")
 
