@@ -38,11 +38,7 @@ class Request:
     receive: Receive
     send: Send
     id: str
-
-    @property
-    def headers(self) -> list[tuple[bytes, bytes]]:
-        headers: list[tuple[bytes, bytes]] = self.scope["headers"]
-        return headers
+    headers: list[tuple[bytes, bytes]]
 
 
 class GatewayApp:
@@ -72,8 +68,9 @@ class GatewayApp:
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise ValueError(f"the gateway does not speak {scope['type']}")
-        request_id = client_request_id(scope["headers"]) or f"req-{secrets.token_hex(12)}"
-        request = Request(scope, receive, send, request_id)
+        headers = scope["headers"]
+        request_id = client_request_id(headers) or f"req-{secrets.token_hex(12)}"
+        request = Request(scope, receive, send, request_id, headers)
         path = scope["path"]
         try:
             refuse_odd_headers(request.headers)
