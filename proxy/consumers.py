@@ -18,7 +18,7 @@ from proxy.forwarding import Carriers, Forwarding, Order, interruption
 from proxy.headers import client_request_id, head_for_child, refuse_odd_headers
 from proxy.keys import Caller, KeyRing
 from proxy.relay import AnswerCut, Reader, Relay
-from proxy.watch import Cause, Interrupted, Receive, Watch
+from proxy.watch import CLIENT_GONE, Cause, Interrupted, Receive, Watch
 from scheduler.client import SchedulerClient
 from scheduler.protocol import Refused
 
@@ -200,7 +200,7 @@ class GatewayApp:
         request, watch, config = carriage.request, carriage.watch, self._config
         arrived = watch.loop.time()
         body = carriage.body = await read_body(request.receive, request.headers, config, watch)
-        watch.follow(request.receive)
+        watch.follow(request.receive, request.scope.get("extensions", {}).get(CLIENT_GONE))
         with body.view() as view:
             addressed = address(view)
         carriage.model = addressed.model
