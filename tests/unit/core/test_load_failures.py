@@ -84,6 +84,17 @@ def test_a_persons_load_clears_the_back_off():
     assert story.planner.failures == {}
 
 
+def test_a_persons_load_that_was_not_let_in_clears_nothing():
+    story = Story("a", "b", queue_limit=1)
+    fail(story, 1)
+    story.wait(10)
+    fail(story, 2)
+    story.ask(3, "b", after=0.1)
+
+    assert codes(story.ask(4, "a", Kind.LOAD, after=0.1)) == {4: "queue_full"}
+    assert story.planner.failures["a"].in_a_row == 2
+
+
 def test_a_load_that_succeeds_ends_the_row_of_failures():
     story = Story("a")
     fail(story, 1)

@@ -31,6 +31,8 @@ from scheduler.core.values import Code, Exit, Kind, PresetName, Refusal
 
 from .outside import RANK, Ask, Child, Outside
 
+AT_THE_DOOR = frozenset({Code.QUEUE_FULL, Code.SHUTTING_DOWN})
+
 
 class World(Outside):
     def tell(self, event: Event) -> list[Decision]:
@@ -45,13 +47,15 @@ class World(Outside):
     # What happens in it --------------------------------------------------------
 
     def ask(self, request: int, preset: PresetName, kind: Kind, arrived: float) -> None:
-        before = self.failed_in_a_row.pop(preset, 0), self.backs_off_until.pop(preset, 0.0)
-        if kind is not Kind.LOAD:
-            self.failed_in_a_row[preset], self.backs_off_until[preset] = before
-        else:
-            self.ran_out.pop(preset, None)
+        failures = self.ran_out, self.failed_in_a_row, self.backs_off_until
+        before = [dict(record) for record in failures]
+        if kind is Kind.LOAD:
+            self.clear_failures(preset)
         self.waiting[request] = Ask(preset, kind, (RANK[kind], arrived, request), self.now)
-        self.tell(Requested(request, preset, arrived, kind))
+        decisions = self.tell(Requested(request, preset, arrived, kind))
+        if any(isinstance(d, Reject) and d.refusal.code in AT_THE_DOOR for d in decisions):
+            # Who was not let in has cleared nothing.
+            self.ran_out, self.failed_in_a_row, self.backs_off_until = before
         backs_off = self.backs_off_until.get(preset, 0) > self.now and not self.staying(preset)
         assert not (backs_off and request in self.waiting), "A4: queued while backing off"
 
