@@ -44,7 +44,7 @@ class Answer(asyncio.Protocol):
         self.begun = False
         self._loop = loop
         self._transport: asyncio.Transport | None = None
-        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
+        self._parser: httptools.HttpResponseParser | None = None
         self._head_bytes = 0
         self._head_over = False
         self._ends_with_connection = False
@@ -59,11 +59,7 @@ class Answer(asyncio.Protocol):
         self._writable: asyncio.Event | None = None
 
     async def ask(
-        self,
-        address: str,
-        head: bytes,
-        body: bytes | AsyncIterator[bytes],
-        connect_seconds: float,
+        self, address: str, head: bytes, body: bytes | AsyncIterator[bytes], connect_seconds: float
     ) -> asyncio.Task[None] | None:
         """Send a request: its head as it is, and its body. Raises UpstreamFailed.
 
@@ -179,6 +175,7 @@ class Answer(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not by isinstance: uvloop's transports are none of asyncio's classes.
         self._transport = cast(asyncio.Transport, transport)
+        self._parser = httptools.HttpResponseParser(self)
 
     def data_received(self, data: bytes) -> None:
         if self._parser is None or self._complete or self._error is not None:

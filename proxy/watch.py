@@ -13,6 +13,11 @@ logger = logging.getLogger(__name__)
 
 Receive = Callable[[], Awaitable[Any]]
 
+CLIENT_GONE = "corral.client_gone"
+"""Among the `extensions` of an ASGI scope: a future of the server's that is done when the client
+has left. Where a server has it, no task has to wait for `receive` to say so, which is a tenth of
+what a short request costs."""
+
 
 class Cause(StrEnum):
     CLIENT_GONE = auto()
@@ -53,6 +58,7 @@ class Watch:
         self._last: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._follower: asyncio.Task[None] | None = None
+        self._gone: asyncio.Future[None] | None = None
 
     def __enter__(self) -> Watch:
         if self.cause is not None:
@@ -99,8 +105,13 @@ class Watch:
     def no_limit(self) -> None:
         self._limit = self._last = None
 
-    def follow(self, receive: Receive) -> None:
-        """See the client leave. Only after the body: from here on `receive` says nothing else."""
+    def follow(self, receive: Receive, gone: asyncio.Future[None] | None = None) -> None:
+        """See the client leave: by `gone`, if the server has it. Only after the body: from here on
+        `receive` says nothing else."""
+        if gone is not None:
+            self._gone = gone
+            gone.add_done_callback(self._client_left)
+            return
         self._follower = self.loop.create_task(self._until_gone(receive), name="client watch")
 
     def close(self) -> None:
@@ -111,6 +122,11 @@ class Watch:
             self._timer.cancel()
         if self._follower is not None:
             self._follower.cancel()
+        if self._gone is not None:
+            self._gone.remove_done_callback(self._client_left)
+
+    def _client_left(self, _gone: asyncio.Future[None]) -> None:
+        self.interrupt(Cause.CLIENT_GONE)
 
     async def _until_gone(self, receive: Receive) -> None:
         try:

@@ -248,6 +248,7 @@ ERRORS: dict[str, ErrorKind] = {
     "preset_invalid": ErrorKind(503, False, _UNAVAILABLE),
     "model_load_failed": ErrorKind(503, False, _UNAVAILABLE),
     "model_backing_off": ErrorKind(503, True, _UNAVAILABLE),
+    "model_broken": ErrorKind(503, False, _UNAVAILABLE),
     "out_of_memory": ErrorKind(503, True, _UNAVAILABLE),
     "blocked_by_pinned": ErrorKind(503, False, _UNAVAILABLE),
     "does_not_fit": ErrorKind(503, True, _UNAVAILABLE),

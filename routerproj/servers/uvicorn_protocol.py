@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from proxy.watch import CLIENT_GONE
 from routerproj.refusals import on_the_wire, refusal
 from routerproj.servers.limits import MAX_HEADER_FIELDS, Limits
 from scheduler.protocol import Refused
@@ -110,6 +111,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._refusal: Refused | None = None
         self._refused = False
         self._surplus = False
+        self._gone: asyncio.Future[None] = self.loop.create_future()
 
     # The connection
 
@@ -126,6 +128,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._disarm()
         self._lingering_transport.gone()
         super().connection_lost(exc)
+        self._gone.set_result(None)
 
     @property
     def _lingering_transport(self) -> LingeringTransport:
@@ -177,6 +180,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self.scope["extensions"] = {CLIENT_GONE: self._gone}  # type: ignore[dict-item]
         self._in_head = True
 
     def on_headers_complete(self) -> None:

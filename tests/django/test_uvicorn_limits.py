@@ -12,6 +12,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
+from proxy.watch import CLIENT_GONE
 from routerproj.servers.limits import Limits
 from routerproj.servers.uvicorn_protocol import protocol_class
 
@@ -281,3 +282,21 @@ async def _drip(writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(0.02)
         number += 1
         writer.write(b"X-%d: y\r\n" % number)
+
+
+async def test_an_application_can_be_told_that_the_client_left_without_waiting_for_it():
+    entered, told = asyncio.Event(), asyncio.Event()
+
+    async def waits(scope: Any, receive: Any, send: Any) -> None:
+        scope["extensions"][CLIENT_GONE].add_done_callback(lambda _: told.set())
+        entered.set()
+        await told.wait()
+
+    async with server(waits) as connect:
+        _, writer = await connect()
+        writer.write(GET)
+        await entered.wait()
+        assert not told.is_set()
+        writer.close()
+        async with asyncio.timeout(30):
+            await told.wait()

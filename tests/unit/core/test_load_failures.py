@@ -74,6 +74,35 @@ def test_after_the_back_off_it_is_tried_again():
     assert started(story.ask(2, "a")) == ["a"]
 
 
+def test_nothing_is_evicted_a_second_time_for_a_preset_that_failed_to_load():
+    story = Story("a", "b", models_max=1)
+    fail(story, 1)
+    story.idle(2, "b")
+    story.wait(1000)
+
+    answer = story.ask(3, "a")
+
+    assert codes(answer) == {3: "model_broken"}
+    assert answer[0].refusal.exit == BROKEN
+    assert story.of("b").state == "loaded"
+
+
+def test_a_preset_that_failed_to_load_is_tried_again_where_there_is_room():
+    story = Story("a", "b", models_max=2)
+    fail(story, 1)
+    story.idle(2, "b")
+
+    assert started(story.ask(3, "a", after=100)) == ["a"]
+
+
+def test_a_person_may_evict_for_a_preset_that_failed_to_load():
+    story = Story("a", "b", models_max=1)
+    fail(story, 1)
+    story.idle(2, "b")
+
+    assert story.ask(3, "a", Kind.LOAD, after=100) == [AskExit(2, Reason.EVICTED, "a")]
+
+
 def test_a_persons_load_clears_the_back_off():
     story = Story("a")
     for request in range(3):
@@ -82,6 +111,17 @@ def test_a_persons_load_clears_the_back_off():
 
     assert started(story.ask(10, "a", Kind.LOAD)) == ["a"]
     assert story.planner.failures == {}
+
+
+def test_a_persons_load_that_was_not_let_in_clears_nothing():
+    story = Story("a", "b", queue_limit=1)
+    fail(story, 1)
+    story.wait(10)
+    fail(story, 2)
+    story.ask(3, "b", after=0.1)
+
+    assert codes(story.ask(4, "a", Kind.LOAD, after=0.1)) == {4: "queue_full"}
+    assert story.planner.failures["a"].in_a_row == 2
 
 
 def test_a_load_that_succeeds_ends_the_row_of_failures():
