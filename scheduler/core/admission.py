@@ -192,7 +192,10 @@ class Admission:
         return decisions
 
     def _may_wake_beside(self, head: Entry, entry: Entry) -> bool:
-        """A wake takes no slot; but awake and in use, its instance is no victim for the head."""
+        """A wake takes no slot; but awake and in use, its instance is no victim for the head, and it
+        takes memory, which a head that ran out of it (A4) has just been promised."""
+        if head.await_room:
+            return False
         sleeper = self._fleet.current(entry.preset)
         if sleeper is None or sleeper.state is not State.SLEEPING:
             return False

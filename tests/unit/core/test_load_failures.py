@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.core.decisions import AskExit, Reason, Reject, Start
+from scheduler.core.decisions import AskExit, Reason, Reject, Start, Wake
 from scheduler.core.values import Code, Exit, Kind, Refusal
 
 from .story import Story, codes, granted, preset, refused, started
@@ -213,6 +213,18 @@ def test_a_try_waits_for_its_victim_though_a_slot_is_free():
 
     assert story.wait(5) == []
     assert started(story.exit(1)) == ["a"]
+
+
+def test_no_sleeper_wakes_into_the_memory_that_is_freed_for_a_try():
+    story = Story("a", "b", "c")
+    story.sleeping(1, "b")
+    story.sleeping(2, "c")
+    story.ask(3, "a")
+    story.ask(4, "c")
+
+    assert story.exit(3, OUT_OF_MEMORY) == [AskExit(1, Reason.EVICTED, "a")]
+    assert started(story.exit(1)) == ["a"]
+    assert story.ready("a")[1:] == [Wake(2)]
 
 
 def test_a_busy_instance_is_no_victim_of_a_load_out_of_memory():

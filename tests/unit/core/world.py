@@ -176,6 +176,7 @@ class World(Outside):
         assert child.mood == "sleeping"
         child.beside = self.take_loader(child.spec.name)
         child.mood = "loading"
+        assert not (child.beside and self.pending()[0] in self.awaited), "A4: the head's memory"
 
     def drain(self, child: Child, reason: Reason) -> None:
         assert child.leases, "drained an idle instance"
