@@ -148,7 +148,8 @@ class Granted(msgspec.Struct, frozen=True):
 
 
 class Ended(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a release's `ok["ended"]` holds when the instance is gone: why, and its last words.
+    """What a release's `ok["ended"]` holds when the instance is gone: why, and its last words
+    if it never became ready (those of one that has served may quote other clients).
 
     `by_itself` is true for a crash, false when Corral stopped it.
     """
