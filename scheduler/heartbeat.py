@@ -1,4 +1,4 @@
-"""A process's sign of life to `serve`: a byte into an inherited pipe, by the loop that must not hang.
+"""A process's sign of life to `serve`: a byte into an inherited pipe, from what must not hang.
 
 A question over HTTP would not do for a web process: several share one socket, and another answers.
 """
