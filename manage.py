@@ -11,6 +11,7 @@ from django.core.management import execute_from_command_line
 
 
 def main() -> None:
+    os.umask(0o077)  # what we write is for our account: the database holds sessions and digests
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "routerproj.settings")
     if sys.argv[1:2] == ["runserver"]:
         os.environ.setdefault("CORRAL_DAPHNE", "1")  # Django's own serves no ASGI

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -26,6 +26,16 @@ class ReadOnlyAdmin(_Admin):
 
     show_full_result_count = False  # the record grows; counting it all would slow every page
     list_per_page = 50
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        context = {"show_history": False, **(extra_context or {})}  # nobody ever changed it
+        return super().change_view(request, object_id, form_url, context)
 
     def has_add_permission(self, request: HttpRequest, obj: object = None) -> bool:
         return False

@@ -164,14 +164,14 @@ class Preset(Revised):
     def __str__(self) -> str:
         return self.name
 
-    def clean(self) -> None:
-        validation.check_preset(self)
-
     def save(self, *args: Any, **kwargs: Any) -> None:
         self.version += 1
         if kwargs.get("update_fields") is not None:
             kwargs["update_fields"] = {*kwargs["update_fields"], "version"}
         super().save(*args, **kwargs)
+
+    def clean(self) -> None:
+        validation.check_preset(self)
 
 
 class Alias(Revised):

@@ -18,7 +18,7 @@ from proxy.forwarding import Carriers, Forwarding, Order, interruption
 from proxy.headers import client_request_id, head_for_child, refuse_odd_headers
 from proxy.keys import Caller, KeyRing
 from proxy.relay import AnswerCut, Reader, Relay
-from proxy.watch import Cause, Interrupted, Receive, Watch
+from proxy.watch import CLIENT_GONE, Cause, Interrupted, Receive, Watch
 from scheduler.client import SchedulerClient
 from scheduler.protocol import Refused
 
@@ -38,11 +38,7 @@ class Request:
     receive: Receive
     send: Send
     id: str
-
-    @property
-    def headers(self) -> list[tuple[bytes, bytes]]:
-        headers: list[tuple[bytes, bytes]] = self.scope["headers"]
-        return headers
+    headers: list[tuple[bytes, bytes]]
 
 
 class GatewayApp:
@@ -72,8 +68,9 @@ class GatewayApp:
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise ValueError(f"the gateway does not speak {scope['type']}")
-        request_id = client_request_id(scope["headers"]) or f"req-{secrets.token_hex(12)}"
-        request = Request(scope, receive, send, request_id)
+        headers = scope["headers"]
+        request_id = client_request_id(headers) or f"req-{secrets.token_hex(12)}"
+        request = Request(scope, receive, send, request_id, headers)
         path = scope["path"]
         try:
             refuse_odd_headers(request.headers)
@@ -200,10 +197,10 @@ class GatewayApp:
                 self._none_running.set()
 
     async def _carry(self, carriage: Carriage) -> None:
-        arrived = asyncio.get_running_loop().time()
         request, watch, config = carriage.request, carriage.watch, self._config
+        arrived = watch.loop.time()
         body = carriage.body = await read_body(request.receive, request.headers, config, watch)
-        watch.follow(request.receive)
+        watch.follow(request.receive, request.scope.get("extensions", {}).get(CLIENT_GONE))
         with body.view() as view:
             addressed = address(view)
         carriage.model = addressed.model

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 
 from proxy.abandoned import AbandonedAnswers
@@ -64,7 +63,7 @@ class Forwarding:
 
     async def _acquire(self) -> Lease:
         order, watch = self._order, self._watch
-        now = asyncio.get_running_loop().time()
+        now = watch.loop.time()
         watch.queued = True
         try:
             with watch:
@@ -80,7 +79,7 @@ class Forwarding:
     async def _first_byte(self, lease: Lease) -> Answer | None:
         """None when the child died and the request may be tried again."""
         order, config = self._order, self._carriers.config
-        answer = Answer()
+        answer = Answer(self._watch.loop)
         try:
             with self._watch as watch:
                 watch.limit_answer(config.answer_timeout_seconds)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from scheduler.protocol import Refused
 
-RawHeaders = Iterable[tuple[bytes, bytes]]
+RawHeaders = Sequence[tuple[bytes, bytes]]
+"""Names are in lower case."""
 
 HOP_BY_HOP = frozenset(
     {
@@ -53,9 +54,9 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
 def refuse_odd_headers(headers: RawHeaders) -> None:
     """Raises Refused for a header that could be read as more than one, and for an encoded body."""
+    if _FORBIDDEN.search(b"".join([part for header in headers for part in header])):
+        raise Refused("invalid_request", "A header holds CR, LF or NUL.")
     for name, value in headers:
-        if _FORBIDDEN.search(name) or _FORBIDDEN.search(value):
-            raise Refused("invalid_request", "A header holds CR, LF or NUL.")
         if name == b"content-encoding" and value.strip().lower() not in (b"", b"identity"):
             raise Refused(
                 "invalid_request", "Compressed request bodies are not taken: send it as it is."
@@ -72,8 +73,7 @@ def head_for_child(
     """
     if _NOT_IN_A_TARGET.search(query):
         raise Refused("invalid_request", "The query holds a blank or a control character.")
-    headers = list(headers)
-    dropped = _NOT_TO_THE_CHILD | _named_by_connection(headers)
+    dropped = _with_named_by_connection(_NOT_TO_THE_CHILD, headers)
     target = b"%b?%b" % (path.encode(), query) if query else path.encode()
     lines = [
         b"POST %b HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n" % target,
@@ -86,14 +86,11 @@ def head_for_child(
 
 def to_client(headers: RawHeaders, request_id: bytes, *, stream: bool) -> list[tuple[bytes, bytes]]:
     """What the client is sent. Content-Length stays: the bytes are passed on as they are."""
-    headers = [(name.lower(), value) for name, value in headers]
-    named = _named_by_connection(headers)
+    dropped = _with_named_by_connection(_NOT_TO_THE_CLIENT, headers)
     kept = [
-        (name, value)
-        for name, value in headers
-        if name not in _NOT_TO_THE_CLIENT
-        and name not in named
-        and not name.startswith(b"access-control-")
+        header
+        for header in headers
+        if header[0] not in dropped and not header[0].startswith(b"access-control-")
     ]
     if stream:
         kept.append((b"x-accel-buffering", b"no"))
@@ -119,9 +116,9 @@ def content_length(headers: RawHeaders) -> int | None:
     return None
 
 
-def _named_by_connection(headers: list[tuple[bytes, bytes]]) -> frozenset[bytes]:
-    named: set[bytes] = set()
+def _with_named_by_connection(dropped: frozenset[bytes], headers: RawHeaders) -> frozenset[bytes]:
+    """`dropped`, and what a Connection header says is for this connection only."""
     for name, value in headers:
         if name == b"connection":
-            named.update(token.strip().lower() for token in value.split(b","))
-    return frozenset(named)
+            dropped |= {token.strip().lower() for token in value.split(b",")}
+    return dropped

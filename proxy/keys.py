@@ -54,7 +54,7 @@ def pepper(secret_key: str) -> bytes:
 
 
 def secret_digest(secret: bytes, pepper: bytes) -> str:
-    return hmac.new(pepper, secret, hashlib.sha256).hexdigest()
+    return hmac.digest(pepper, secret, hashlib.sha256).hex()
 
 
 def create_key(

@@ -36,14 +36,15 @@ class Answer(asyncio.Protocol):
     waits in `begin` or `more` may be cancelled and another go on; one at a time.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
         self.is_stream = False
         self.first = b""
         self.begun = False
+        self._loop = loop
         self._transport: asyncio.Transport | None = None
-        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
+        self._parser: httptools.HttpResponseParser | None = None
         self._head_bytes = 0
         self._head_over = False
         self._ends_with_connection = False
@@ -58,11 +59,7 @@ class Answer(asyncio.Protocol):
         self._writable: asyncio.Event | None = None
 
     async def ask(
-        self,
-        address: str,
-        head: bytes,
-        body: bytes | AsyncIterator[bytes],
-        connect_seconds: float,
+        self, address: str, head: bytes, body: bytes | AsyncIterator[bytes], connect_seconds: float
     ) -> asyncio.Task[None] | None:
         """Send a request: its head as it is, and its body. Raises UpstreamFailed.
 
@@ -78,7 +75,7 @@ class Answer(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._transport.write(head)
-        self._sending = asyncio.create_task(self._send(body), name="request body")
+        self._sending = self._loop.create_task(self._send(body), name="request body")
         return self._sending
 
     async def begin(self) -> None:
@@ -120,15 +117,14 @@ class Answer(asyncio.Protocol):
             self._transport.abort()
 
     async def _connect(self, address: str, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
+        deadline = self._loop.time() + seconds
         while True:
             try:
-                await loop.create_unix_connection(lambda: self, sock=_connected(address))
+                await self._loop.create_unix_connection(lambda: self, sock=_connected(address))
                 return
             except BlockingIOError as error:
                 # Many at once: the child has not accepted those before us yet.
-                if loop.time() >= deadline:
+                if self._loop.time() >= deadline:
                     raise UpstreamFailed(str(error)) from error
                 await asyncio.sleep(CONNECT_AGAIN_SECONDS)
             except OSError as error:
@@ -147,7 +143,7 @@ class Answer(asyncio.Protocol):
             self._fail(error)  # to whoever waits for the answer
 
     async def _change(self) -> None:
-        self._waiter = asyncio.get_running_loop().create_future()
+        self._waiter = self._loop.create_future()
         try:
             await self._waiter
         finally:
@@ -179,6 +175,7 @@ class Answer(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not by isinstance: uvloop's transports are none of asyncio's classes.
         self._transport = cast(asyncio.Transport, transport)
+        self._parser = httptools.HttpResponseParser(self)
 
     def data_received(self, data: bytes) -> None:
         if self._parser is None or self._complete or self._error is not None:

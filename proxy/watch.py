@@ -13,6 +13,11 @@ logger = logging.getLogger(__name__)
 
 Receive = Callable[[], Awaitable[Any]]
 
+CLIENT_GONE = "corral.client_gone"
+"""Among the `extensions` of an ASGI scope: a future of the server's that is done when the client
+has left. Where a server has it, no task has to wait for `receive` to say so, which is a tenth of
+what a short request costs."""
+
 
 class Cause(StrEnum):
     CLIENT_GONE = auto()
@@ -45,7 +50,7 @@ class Watch:
         self.queued = False
         """Waiting for a lease: nothing is lost when such a request ends at once."""
         self._task = task
-        self._loop = task.get_loop()
+        self.loop = task.get_loop()
         self._armed = False
         self._cancelled = False
         self._cancelling_before = 0
@@ -53,6 +58,7 @@ class Watch:
         self._last: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._follower: asyncio.Task[None] | None = None
+        self._gone: asyncio.Future[None] | None = None
 
     def __enter__(self) -> Watch:
         if self.cause is not None:
@@ -86,7 +92,7 @@ class Watch:
 
     def limit(self, seconds: float, cause: Cause) -> None:
         """From now on, at most this long until the next call of `limit` or `no_limit`."""
-        when = self._loop.time() + seconds
+        when = self.loop.time() + seconds
         if self._last is not None and self._last < when:
             when, cause = self._last, Cause.ANSWER_LIMIT
         self._limit = (when, cause)
@@ -94,14 +100,19 @@ class Watch:
 
     def limit_answer(self, seconds: float) -> None:
         """However the parts go, the answer ends after this long."""
-        self._last = self._loop.time() + seconds
+        self._last = self.loop.time() + seconds
 
     def no_limit(self) -> None:
         self._limit = self._last = None
 
-    def follow(self, receive: Receive) -> None:
-        """See the client leave. Only after the body: from here on `receive` says nothing else."""
-        self._follower = self._loop.create_task(self._until_gone(receive), name="client watch")
+    def follow(self, receive: Receive, gone: asyncio.Future[None] | None = None) -> None:
+        """See the client leave: by `gone`, if the server has it. Only after the body: from here on
+        `receive` says nothing else."""
+        if gone is not None:
+            self._gone = gone
+            gone.add_done_callback(self._client_left)
+            return
+        self._follower = self.loop.create_task(self._until_gone(receive), name="client watch")
 
     def close(self) -> None:
         """No interruption any more."""
@@ -111,6 +122,11 @@ class Watch:
             self._timer.cancel()
         if self._follower is not None:
             self._follower.cancel()
+        if self._gone is not None:
+            self._gone.remove_done_callback(self._client_left)
+
+    def _client_left(self, _gone: asyncio.Future[None]) -> None:
+        self.interrupt(Cause.CLIENT_GONE)
 
     async def _until_gone(self, receive: Receive) -> None:
         try:
@@ -126,14 +142,14 @@ class Watch:
             if self._timer.when() <= when:
                 return  # it looks again when it goes off
             self._timer.cancel()
-        self._timer = self._loop.call_at(when, self._time_passed)
+        self._timer = self.loop.call_at(when, self._time_passed)
 
     def _time_passed(self) -> None:
         self._timer = None
         if self._limit is None:
             return
         when, cause = self._limit
-        if self._loop.time() < when:
+        if self.loop.time() < when:
             self._set_timer(when)
         else:
             self.interrupt(cause)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -15,6 +16,7 @@ from django.core.checks import CheckMessage, Error, Warning, register
 
 from models_registry.engine_path import llama_server
 from models_registry.errors import EngineMissing
+from routerproj.secret import OPEN_TO_OTHERS, open_files
 from scheduler.run_folder import UnsafeRunFolder, check_run_folder
 
 TAG = "corral"
@@ -32,6 +34,32 @@ def check_state_folder(app_configs: Sequence[Any] | None, **kwargs: Any) -> list
             id="corral.E001",
         )
     ]
+
+
+@register(TAG)
+def check_state_is_private(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
+    var: Path = settings.CORRAL_VAR
+    if not var.is_dir():
+        return []
+    files = open_files(var)
+    if files:
+        return [
+            Warning(
+                f"other accounts may read {', '.join(map(str, files))}",
+                hint="They hold sessions and digests of passwords and keys. Their owner can close"
+                " them: chmod go= FILE.",
+                id="corral.W004",
+            )
+        ]
+    if var.stat().st_mode & OPEN_TO_OTHERS:
+        return [
+            Warning(
+                f"other accounts may enter the state folder {var}",
+                hint="Its files are closed to them. Unless you share it on purpose: chmod 700",
+                id="corral.W003",
+            )
+        ]
+    return []
 
 
 @register(TAG)

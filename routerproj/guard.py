@@ -105,9 +105,8 @@ class Guard:
 
     def _check(self, scope: Scope, config: GuardConfig) -> int | None:
         """The declared length of the body, of a request that may pass. Raises Refused."""
-        rules.check_headers(scope)
+        length = rules.check_headers(scope)
         rules.check_path(scope)
-        length = rules.declared_length(scope)
         if length is not None and length > config.max_body:
             raise self.too_large(config)
         if self._config.open_hosts is not None and self._is_gateway_path(scope["path"]):
@@ -192,10 +191,10 @@ class Exchange:
             return
         if message["type"] == "http.response.start":
             self.started = True
-            headers = list(message.get("headers", ()))
-            if not any(name.lower() == b"x-request-id" for name, _ in headers):
-                headers.append((b"x-request-id", self.identifier.encode()))
-                message = {**message, "headers": headers}
+            headers = message.get("headers", ())
+            if b"x-request-id" not in [name.lower() for name, _ in headers]:
+                ours = (b"x-request-id", self.identifier.encode())
+                message = {**message, "headers": [*headers, ours]}
         await self._send(message)
 
     async def refuse(self, error: Refused) -> None:
@@ -212,6 +211,6 @@ class Exchange:
 
 def _clean(scope: Scope, identifier: str) -> Scope:
     """The scope as the application sees it: no root path from outside, one sane request id."""
-    headers = [(name, value) for name, value in scope["headers"] if name != b"x-request-id"]
+    headers = [header for header in scope["headers"] if header[0] != b"x-request-id"]
     headers.append((b"x-request-id", identifier.encode()))
     return {**scope, "root_path": "", "headers": headers}

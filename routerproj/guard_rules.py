@@ -15,7 +15,9 @@ from urllib.parse import urlsplit
 
 from scheduler.protocol import Refused
 
-ONCE = (b"host", b"content-length", b"authorization", b"transfer-encoding", b"x-request-id")
+ONCE = frozenset(
+    {b"host", b"content-length", b"authorization", b"transfer-encoding", b"x-request-id"}
+)
 MODEL_IN_PATH = ("/v1/models/", "/models/", "/router/api/presets/", "/router/api/aliases/")
 """Below these an encoded slash is part of a model's name, as client libraries write it."""
 
@@ -24,10 +26,6 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _ENCODED_SLASH = re.compile(rb"%(?:2f|5c)", re.IGNORECASE)
 _ENCODED_AGAIN = re.compile(r"%(?:2e|2f|5c|25|00)", re.IGNORECASE)
-
-
-def header_values(scope: Any, name: bytes) -> list[bytes]:
-    return [value for key, value in scope["headers"] if key == name]
 
 
 def first_value(scope: Any, name: bytes) -> bytes:
@@ -44,29 +42,31 @@ def request_id_of(scope: Any) -> str:
     return given.decode() if _REQUEST_ID.fullmatch(given) else f"req-{secrets.token_hex(12)}"
 
 
-def check_headers(scope: Any) -> None:
-    """Raises Refused for what smuggles or what could be read in two ways."""
-    seen: set[bytes] = set()
-    for name, _ in scope["headers"]:
+def check_headers(scope: Any) -> int | None:
+    """The declared length of the body, None without one. Raises Refused for what smuggles or what
+    could be read in two ways."""
+    single: dict[bytes, bytes] = {}
+    for name, value in scope["headers"]:
         if name in ONCE:
-            if name in seen:
+            if name in single:
                 raise _bad(f"the header {name.decode()} was sent more than once")
-            seen.add(name)
-        if name == b"daphne-root-path":
+            single[name] = value
+        elif name == b"daphne-root-path":
             raise _bad("the header Daphne-Root-Path is not taken from clients")
-    if b"transfer-encoding" in seen:
-        if b"content-length" in seen:
+    if b"transfer-encoding" in single:
+        if b"content-length" in single:
             raise _bad("Content-Length and Transfer-Encoding exclude each other")
-        if first_value(scope, b"transfer-encoding").strip().lower() != b"chunked":
+        if single[b"transfer-encoding"].strip().lower() != b"chunked":
             raise _bad("the only Transfer-Encoding understood is chunked")
-    _check_host(scope, sent=b"host" in seen)
+    _check_host(scope, single.get(b"host"))
+    return _length(single.get(b"content-length", b""))
 
 
-def _check_host(scope: Any, *, sent: bool) -> None:
-    if not sent:
+def _check_host(scope: Any, host: bytes | None) -> None:
+    if host is None:
         if scope.get("http_version", "1.1") != "1.0":
             raise _bad("the Host header is missing")
-    elif not _HOST.fullmatch(first_value(scope, b"host")):
+    elif not _HOST.fullmatch(host):
         raise _bad("the Host header is not a host name with an optional port")
 
 
@@ -92,9 +92,7 @@ def check_path(scope: Any) -> None:
         raise _bad("the path was encoded twice")
 
 
-def declared_length(scope: Any) -> int | None:
-    """The Content-Length; None without one. Raises Refused when it is no number."""
-    given = first_value(scope, b"content-length")
+def _length(given: bytes) -> int | None:
     if not given:
         return None
     if not given.isdigit() or len(given) > 18:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import stat
 from pathlib import Path
 
 SHORTEST_KEY = 32
@@ -23,6 +24,34 @@ def make_state_folder(var: Path) -> None:
         raise UnusableStateFolder(_sentence(var, error)) from error
     if not os.access(var, os.W_OK | os.X_OK):
         raise UnusableStateFolder(_sentence(var, "it is not writable for this user"))
+
+
+OPEN_TO_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+STATE_FILES = ("*.sqlite3", "*.sqlite3-wal", "*.sqlite3-shm", "*.sqlite3-journal", "secret")
+
+
+def close_to_others(var: Path) -> None:
+    """What an older start, or a looser umask, left readable in `var`: our own files only.
+
+    The folder itself may be shared on purpose: a check warns of it. What cannot be closed stays
+    open, and the same check names it.
+    """
+    for path in open_files(var):
+        with contextlib.suppress(OSError):
+            path.chmod(stat.S_IMODE(path.lstat().st_mode) & ~OPEN_TO_OTHERS)
+
+
+def open_files(var: Path) -> list[Path]:
+    """Files of our state in `var` that other accounts may read or write, by name; no links."""
+    found = []
+    for path in (path for pattern in STATE_FILES for path in var.glob(pattern)):
+        try:
+            status = path.lstat()
+        except FileNotFoundError:
+            continue  # SQLite removes some of them when its last connection closes
+        if stat.S_ISREG(status.st_mode) and status.st_mode & OPEN_TO_OTHERS:
+            found.append(path)
+    return sorted(found)
 
 
 def secret_key(var: Path) -> str:

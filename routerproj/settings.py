@@ -16,7 +16,12 @@ from django.core.exceptions import ImproperlyConfigured
 from routerproj.admin_look import UNFOLD as UNFOLD
 from routerproj.environment import Environment
 from routerproj.logs import logging_config
-from routerproj.secret import UnusableStateFolder, make_state_folder, secret_key
+from routerproj.secret import (
+    UnusableStateFolder,
+    close_to_others,
+    make_state_folder,
+    secret_key,
+)
 from scheduler.run_folder import control_socket, run_folder
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -33,6 +38,7 @@ CORRAL_LOG_FOLDER = CORRAL_VAR / "logs"
 
 try:
     make_state_folder(CORRAL_VAR)
+    close_to_others(CORRAL_VAR)
     SECRET_KEY = env.text("CORRAL_SECRET_KEY") or secret_key(CORRAL_VAR)
 except UnusableStateFolder as error:
     raise ImproperlyConfigured(str(error)) from error
@@ -67,6 +73,8 @@ CORRAL_MODELS_AUTOLOAD = env.flag(
 )
 CORRAL_QUEUE_LIMIT = env.whole("CORRAL_QUEUE_LIMIT", default=4096, least=1)
 CORRAL_QUEUE_WAIT = env.seconds("CORRAL_QUEUE_WAIT", default=600.0)
+CORRAL_LOAD_STALL = env.seconds("CORRAL_LOAD_STALL", default=300.0, least=1.0)
+"""How long a load may show no progress before it is killed."""
 CORRAL_STOP_TIMEOUT = env.seconds("CORRAL_STOP_TIMEOUT", default=10.0)
 CORRAL_RECORD_DAYS = env.whole("CORRAL_RECORD_DAYS", default=30, least=1)
 """Days for which the record of instances and decisions is kept."""
@@ -146,6 +154,7 @@ ASGI_APPLICATION = "routerproj.asgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "routerproj" / "templates"],  # before the apps': what we change of them
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [

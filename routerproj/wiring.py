@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, cast
 
 from channels.routing import ProtocolTypeRouter
@@ -13,6 +14,7 @@ from proxy.consumers import GatewayApp
 from proxy.routing import is_gateway_path
 from routerproj.cors import with_cors
 from routerproj.guard import Application, Guard, GuardConfig, Receive, Scope, Send
+from scheduler.heartbeat import Heartbeat
 
 
 class Wiring:
@@ -24,7 +26,9 @@ class Wiring:
         django: Application,
         guard: GuardConfig,
         cors_origins: tuple[str, ...] = (),
+        heartbeat: Heartbeat | None = None,
     ) -> None:
+        self._heartbeat = heartbeat or Heartbeat(None)
         self._gateway = gateway
         self._gateway_http: Application = with_cors(gateway, cors_origins)
         self._django = django
@@ -33,7 +37,7 @@ class Wiring:
         self.application: Application = Guard(ProtocolTypeRouter(routes), guard, is_gateway_path)
 
     @classmethod
-    def from_settings(cls) -> Wiring:
+    def from_settings(cls, heartbeat: Heartbeat | None = None) -> Wiring:
         origins = tuple(settings.CORRAL_CORS_ORIGINS)
         return cls(
             GatewayApp(proxy_config()),
@@ -46,6 +50,7 @@ class Wiring:
                 open_origins=origins,
             ),
             origins,
+            heartbeat,
         )
 
     async def drain(self, timeout_seconds: float) -> None:
@@ -61,6 +66,13 @@ class Wiring:
     async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The gateway opens what it needs with its first request, and `drain` closes it. Our own
         servers have drained before this; another one has let its answers end."""
+        beating = asyncio.create_task(self._heartbeat.beat_on(), name="heartbeat")
+        try:
+            await self._live(receive, send)
+        finally:
+            beating.cancel()
+
+    async def _live(self, receive: Receive, send: Send) -> None:
         while True:
             message = await receive()
             if message["type"] == "lifespan.shutdown":

@@ -206,8 +206,8 @@ class SchedulerClient:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                transport, connection = await loop.create_unix_connection(
-                    lambda: _Connection(self._lost), str(self._socket)
+                _, connection = await loop.create_unix_connection(
+                    lambda: _Connection(self._lost, loop), str(self._socket)
                 )
             except OSError as failure:
                 logger.debug("no scheduler at %s: %s", self._socket, failure)
@@ -221,7 +221,7 @@ class SchedulerClient:
             try:
                 await connection.broken.wait()
             finally:
-                transport.close()
+                connection.close()
             logger.warning("the connection to the scheduler has broken")
 
     def _lost(self) -> None:
@@ -232,13 +232,15 @@ class SchedulerClient:
 class _Connection(asyncio.Protocol):
     """Replies find their asker by the id. What nobody waits for is dropped."""
 
-    def __init__(self, lost: Callable[[], None]) -> None:
+    def __init__(self, lost: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
         self._lost = lost
+        self._loop = loop
         self.broken = asyncio.Event()
         self.leases: set[Lease] = set()
         self._askers: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._ids = count(1)
-        self._received = bytearray()
+        self._received = b""
+        self._unsent: list[bytes] = []
         self._transport: asyncio.Transport | None = None
 
     def next_id(self) -> int:
@@ -252,14 +254,27 @@ class _Connection(asyncio.Protocol):
 
     def tell(self, operation: Operation) -> None:
         """Without waiting for the reply; into the void when the connection is gone."""
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(_encode(operation) + b"\n")
+        if not self._unsent:
+            self._loop.call_soon(self._send)
+        self._unsent.append(_encode(operation))
+
+    def close(self) -> None:
+        """Send what is still to be sent, then close."""
+        self._send()
+        if self._transport is not None:
+            self._transport.close()
+
+    def _send(self) -> None:
+        """All that one turn of the loop has told, in one write: each costs a system call."""
+        lines, self._unsent = self._unsent, []
+        if lines and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(b"\n".join([*lines, b""]))
 
     async def ask(self, operation: Operation) -> dict[str, Any]:
         """What the reply's `ok` holds. Raises Refused, or ConnectionLost."""
         if self._transport is None or self._transport.is_closing():
             raise ConnectionLost
-        reply: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        reply: asyncio.Future[dict[str, Any]] = self._loop.create_future()
         self._askers[operation.id] = reply
         try:
             self.tell(operation)
@@ -272,9 +287,7 @@ class _Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        self._received += data
-        *lines, rest = self._received.split(b"\n")
-        self._received = rest
+        *lines, self._received = (self._received + data).split(b"\n")
         for line in lines:
             self._answer(_decode_reply(line))
 

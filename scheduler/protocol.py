@@ -148,7 +148,8 @@ class Granted(msgspec.Struct, frozen=True):
 
 
 class Ended(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a release's `ok["ended"]` holds when the instance is gone: why, and its last words.
+    """What a release's `ok["ended"]` holds when the instance is gone: why, and its last words
+    if it never became ready (those of one that has served may quote other clients).
 
     `by_itself` is true for a crash, false when Corral stopped it.
     """
@@ -248,6 +249,7 @@ ERRORS: dict[str, ErrorKind] = {
     "preset_invalid": ErrorKind(503, False, _UNAVAILABLE),
     "model_load_failed": ErrorKind(503, False, _UNAVAILABLE),
     "model_backing_off": ErrorKind(503, True, _UNAVAILABLE),
+    "model_broken": ErrorKind(503, False, _UNAVAILABLE),
     "out_of_memory": ErrorKind(503, True, _UNAVAILABLE),
     "blocked_by_pinned": ErrorKind(503, False, _UNAVAILABLE),
     "does_not_fit": ErrorKind(503, True, _UNAVAILABLE),

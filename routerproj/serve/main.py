@@ -44,11 +44,22 @@ def main(tokens: Sequence[str], out: TextIO, err: TextIO) -> int:
     except (BadOption, OptionError, EngineMissing, CannotListen) as error:
         err.write(f"serve: {error}\n")
         return WRONG_USAGE
+    output = Output(out)
+    code, complaint = _run_to_its_end(options, command_line, output)
+    output.flush()
+    if complaint:
+        err.write(f"serve: {complaint}\n")
+    return code
+
+
+def _run_to_its_end(
+    options: ServeOptions, command_line: Mapping[str, str], output: Output
+) -> tuple[int, str]:
+    """The exit code, and what to say of it."""
     try:
-        return run(options, command_line, Output(out))
+        return run(options, command_line, output), ""
     except (ModelsFolderMissing, NotRegistered) as error:
-        err.write(f"serve: {error}\n")
-        return WRONG_USAGE
+        return WRONG_USAGE, str(error)
     except (
         StateInUse,
         CannotListen,
@@ -57,10 +68,9 @@ def main(tokens: Sequence[str], out: TextIO, err: TextIO) -> int:
         DatabaseError,
         OSError,
     ) as error:
-        err.write(f"serve: {error}\n")
-        return CANNOT_RUN
+        return CANNOT_RUN, str(error)
     except KeyboardInterrupt:  # before the processes were started
-        return INTERRUPTED
+        return INTERRUPTED, ""
 
 
 def understand(tokens: Sequence[str]) -> tuple[ServeOptions, dict[str, str]]:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from routerproj.serve.output import Output
-from routerproj.serve.restarts import BackOff
+from routerproj.serve.pulse import Pulse
+from routerproj.serve.restarts import BackOff, Silence
 
 # In its own session: the terminal's Ctrl-C is for `serve`, which says it to each in its turn. With
 # a parent-death signal, so that `kill -9` of `serve` ends them too; the shell closes the gap before
@@ -20,6 +21,7 @@ _UNLESS_ORPHANED = '[ "$PPID" = "$0" ] && exec "$@"'
 
 
 LAST_LINES_SECONDS = 1.0
+LOOK_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ class Role:
     argv: Sequence[str]
     env: Mapping[str, str] = field(repr=False)
     pass_fds: tuple[int, ...] = ()
+    heartbeat: bool = False
+    """Whether it takes `--heartbeat FD` and beats; one that falls silent is killed."""
 
 
 def death_signal_available() -> bool:
@@ -85,14 +89,19 @@ class SupervisedProcess:
 
     async def _run_once(self) -> str:
         """How it ended, in words."""
+        with Pulse() as pulse:
+            return await self._run_child(pulse)
+
+    async def _run_child(self, pulse: Pulse) -> str:
+        beats = ["--heartbeat", str(pulse.writing)] if self._role.heartbeat else []
         try:
             child = await asyncio.create_subprocess_exec(
-                *wrapped(self._role.argv),
+                *wrapped([*self._role.argv, *beats]),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
                 env=dict(self._role.env),
-                pass_fds=self._role.pass_fds,
+                pass_fds=(*self._role.pass_fds, *([pulse.writing] if beats else [])),
                 start_new_session=True,
             )
         except OSError as error:
@@ -103,13 +112,29 @@ class SupervisedProcess:
         try:
             assert child.stdout is not None
             printing = asyncio.create_task(self._print(child.stdout))
+            watching = asyncio.create_task(self._watch(child.pid, pulse)) if beats else None
             code = await child.wait()
+            if watching is not None:
+                watching.cancel()
             # Not until the end of the pipe: a grandchild may hold it.
             await asyncio.wait({printing}, timeout=LAST_LINES_SECONDS)
             printing.cancel()
             return _how_it_ended(code)
         finally:
             self.pid = None
+
+    async def _watch(self, pid: int, pulse: Pulse) -> None:
+        silence = Silence()
+        clock = 0.0
+        while True:
+            began = self._clock()
+            await asyncio.sleep(LOOK_SECONDS)
+            # While `serve` was stopped itself, or the whole machine was, nobody was silent.
+            clock += min(self._clock() - began, 2 * LOOK_SECONDS)
+            if silence.hangs(pid, answered=pulse.heard(), now=clock):
+                self._output.say(f"{self.name} does not answer any more: it is killed")
+                self.send(signal.SIGKILL)
+                return
 
     async def _print(self, stream: asyncio.StreamReader) -> None:
         lines = self._output.of(self.name)

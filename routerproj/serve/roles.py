@@ -54,9 +54,10 @@ def roles(
             argv=command("runweb", "--fd", str(fd), "--server", options.server),
             env=web_environment,
             pass_fds=(fd,),
+            heartbeat=True,
         )
         for number in range(1, options.web_workers + 1)
     ]
     keyless = {name: value for name, value in environment.items() if name not in KEY_VARIABLES}
     scheduler = Role("scheduler", command("runscheduler"), keyless)
-    return scheduler, web, Role("jobs", command("runjobs"), keyless)
+    return scheduler, web, Role("jobs", command("runjobs"), keyless, heartbeat=True)

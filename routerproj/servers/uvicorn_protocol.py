@@ -13,13 +13,11 @@ from typing import Any, ClassVar
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from proxy.watch import CLIENT_GONE
 from routerproj.refusals import on_the_wire, refusal
 from routerproj.servers.limits import MAX_HEADER_FIELDS, Limits
+from routerproj.servers.transport import LingeringTransport
 from scheduler.protocol import Refused
-
-LINGER_SECONDS = 2.0
-"""How long what a refused client still sends is read and dropped. Closing at once would reset the
-connection, and the client would not see why."""
 
 SPARE_CONNECTIONS = 64
 """Above the cap this many are told so; any more are just closed."""
@@ -27,52 +25,6 @@ SPARE_CONNECTIONS = 64
 
 class _Rejected(Exception):
     """Leaves the parser's callback; the refusal is kept by the protocol."""
-
-
-class LingeringTransport(asyncio.Transport):
-    """A transport whose `close()` waits for the client to stop sending, when it still does."""
-
-    def __init__(self, transport: asyncio.Transport, protocol: LimitedHttpProtocol) -> None:
-        super().__init__()
-        self.raw = transport
-        self.lingering = False
-        self._protocol = protocol
-        self._timer: asyncio.TimerHandle | None = None
-        # The hot path: one attribute look-up less per chunk.
-        self.write = transport.write  # type: ignore[method-assign]
-
-    def close(self) -> None:
-        if self.lingering or self.raw.is_closing():
-            return
-        if not self._protocol.client_still_sends():
-            self.raw.close()
-            return
-        self.lingering = True
-        if self.raw.can_write_eof():
-            self.raw.write_eof()
-        self.raw.resume_reading()
-        self._timer = self._protocol.loop.call_later(LINGER_SECONDS, self.raw.abort)
-
-    def gone(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def is_closing(self) -> bool:
-        return self.lingering or self.raw.is_closing()
-
-    def abort(self) -> None:
-        self.raw.abort()
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return self.raw.get_extra_info(name, default)
-
-    def pause_reading(self) -> None:
-        if not self.lingering:
-            self.raw.pause_reading()
-
-    def resume_reading(self) -> None:
-        if not self.raw.is_closing():
-            self.raw.resume_reading()
 
 
 class LimitedHttpProtocol(HttpToolsProtocol):
@@ -86,15 +38,27 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._in_head = True
         self._in_body = False
         self._head_bytes = 0
+        self._framing_bytes = 0
+        self._primed = True
+        """False while a fresh parser is fed a head that has been parsed already."""
+        self._upgrade: bytes | None = None
         self._refusal: Refused | None = None
         self._refused = False
         self._surplus = False
+        self._gone: asyncio.Future[None] = self.loop.create_future()
 
     # The connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         open_now = len(self.connections)
-        super().connection_made(LingeringTransport(transport, self))
+        super().connection_made(
+            LingeringTransport(
+                transport,
+                self.loop,
+                self.client_still_sends,
+                self.limits.slow_reader_timeout_seconds,
+            )
+        )
         if open_now >= self.limits.max_connections + SPARE_CONNECTIONS:
             transport.abort()
             return
@@ -105,6 +69,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._disarm()
         self._lingering_transport.gone()
         super().connection_lost(exc)
+        self._gone.set_result(None)
 
     @property
     def _lingering_transport(self) -> LingeringTransport:
@@ -121,9 +86,6 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         if self._refused or self._lingering_transport.lingering:
             return
         self._unset_keepalive_if_required()
-        if self._in_head:
-            self._head_bytes += len(data)
-            self._arm()
         if self._surplus:
             self._refuse(
                 Refused(
@@ -133,19 +95,59 @@ class LimitedHttpProtocol(HttpToolsProtocol):
                 )
             )
             return
+        if self._in_head:
+            self._head_bytes += len(data)
+        else:
+            self._framing_bytes += len(data)
         try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._disarm()
-            if self._should_upgrade():
-                self.handle_websocket_upgrade()
+            self._parse(data)
         except httptools.HttpParserError:
             self._refuse(
                 self._refusal or Refused("invalid_request", "this is not a valid HTTP request")
             )
-        else:
-            if self._in_head and self._head_bytes > self.limits.max_headers:
+            return
+        if self._in_head and self._head_bytes:
+            self._arm()  # only now: most heads are whole with their first bytes
+            if self._head_bytes > self.limits.max_headers:
                 self._refuse(self._headers_too_large())
+        elif self._in_body and self._framing_bytes > self.limits.max_headers:
+            self._refuse(self._headers_too_large())  # trailers, or a chunk's extensions
+
+    def _parse(self, data: bytes | memoryview) -> None:
+        """A request to change the protocol, unless to WebSocket, is a plain request (RFC 9110 7.8):
+        curl and Java's HttpClient ask for h2c by default. The parser ends a message of that kind at
+        its headers; what follows, the body, goes to a fresh one that has been told its framing."""
+        while True:
+            try:
+                self.parser.feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as upgrade:
+                if self._asks_for_websocket():
+                    self._disarm()
+                    self.handle_websocket_upgrade()
+                    return
+                data = memoryview(data)[upgrade.args[0] :]
+                self._prime()
+
+    def _prime(self) -> None:
+        version = self.scope["http_version"].encode()
+        head = [b"POST / HTTP/%b\r\n" % version]
+        for name, value in self.scope["headers"]:
+            if name in (b"content-length", b"transfer-encoding"):
+                head.append(b"%b: %b\r\n" % (name, value))
+        head.append(b"\r\n" if self.cycle.keep_alive else b"connection: close\r\n\r\n")
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._primed = False
+        self.parser.feed_data(b"".join(head))
+
+    def _asks_for_websocket(self) -> bool:
+        """By the headers of the scope: those of the parser are over with the head."""
+        return self.ws_protocol_class is not None and self._upgrade == b"websocket"
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._lingering_transport.reader.watch()
 
     def handle_websocket_upgrade(self) -> None:
         self.transport = self._lingering_transport.raw
@@ -154,10 +156,17 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     # The parser's callbacks
 
     def on_message_begin(self) -> None:
+        if not self._primed:
+            return
         super().on_message_begin()
+        self.scope["extensions"] = {CLIENT_GONE: self._gone}  # type: ignore[dict-item]
         self._in_head = True
 
     def on_headers_complete(self) -> None:
+        if not self._primed:
+            self._primed = True
+            return
+        self._upgrade = self._get_upgrade() if self.parser.should_upgrade() else None
         try:
             self._check_head()
         except Refused as error:
@@ -165,11 +174,18 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             raise _Rejected from error
         self._in_head = False
         self._in_body = True
-        self._head_bytes = 0
+        self._head_bytes = self._framing_bytes = 0
         self._disarm()
         super().on_headers_complete()
+        self.headers = []  # what comes now are trailers: they would become headers of the scope
+
+    def on_body(self, body: bytes) -> None:
+        self._framing_bytes = 0
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return  # only the parser's idea: see _parse
         super().on_message_complete()
         self._in_head = True
         self._in_body = False
@@ -203,6 +219,18 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             raise Refused(
                 "invalid_request", "the request target must be a path that begins with one slash"
             )
+        if self._upgrade == b"websocket":
+            self._check_websocket()
+
+    def _check_websocket(self) -> None:
+        plain = self.parser.get_method() == b"GET" and self.parser.get_http_version() == "1.1"
+        framing = (b"content-length", b"transfer-encoding")
+        if not plain or any(name in framing for name, _ in self.headers):
+            raise Refused(
+                "invalid_request", "WebSocket begins with a GET of HTTP/1.1 that has no body"
+            )
+        if self._answering():
+            raise Refused("invalid_request", "WebSocket cannot begin before the last answer's end")
 
     def _headers_too_large(self) -> Refused:
         return Refused(
@@ -249,13 +277,14 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._disarm()
         self._refused = True
         if self._answering():
-            self._lingering_transport.abort()
-            return
+            if not self._in_body or self.pipeline or self.cycle.response_started:
+                self._lingering_transport.abort()
+                return
+            # It is this request's own body that cannot be read: its answer is the refusal.
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
         self.transport.write(on_the_wire(*refusal(error, f"req-{secrets.token_hex(12)}")))
         self.transport.close()
-
-    def _unsupported_upgrade_warning(self) -> None:
-        """Answered as if no upgrade had been asked for, which HTTP allows; nothing to warn of."""
 
 
 def protocol_class(limits: Limits) -> type[LimitedHttpProtocol]:

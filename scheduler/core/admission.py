@@ -17,6 +17,7 @@ from enum import Enum, auto
 from . import leaving
 from .decisions import Decision, Reason, Reject, Start, Wake
 from .eviction import choose_victim, eviction_order, is_unwanted_load
+from .failures import Failures
 from .instances import Fleet, Instance
 from .slots import Slots
 from .states import Cue, State
@@ -48,8 +49,10 @@ class Admission:
         presets: Mapping[PresetName, PresetSpec],
         fleet: Fleet,
         queue: WaitQueue,
+        failures: Failures,
     ) -> None:
         self._presets = presets
+        self._failures = failures
         self._loaders = max(1, config.models_max_loading)
         self._fleet = fleet
         self._queue = queue
@@ -90,6 +93,8 @@ class Admission:
             return self._start_up(entry, now)
         if pins := self._slots.taken_by_pins():
             return Outcome.MOVED_ON, self._refuse_blocked_by_pins(entry, pins)
+        if (exit := self._failures.broken(entry.preset)) and not self._slots.covered(entry):
+            return Outcome.MOVED_ON, self._refuse(entry, Refusal(Code.MODEL_BROKEN, exit=exit))
         if not self._loader_is_to_be_had():
             return Outcome.WAITS_FOR_LOADER, []
         decisions = self._make_room(entry, now)
@@ -114,15 +119,15 @@ class Admission:
             return Outcome.MOVED_ON, [self._start(entry, now, beside=False)]
         if self._slots.stopping:
             return Outcome.WAITS_FOR_ROOM, []
-        refusal = Refusal(Code.DOES_NOT_FIT)
-        waiters = self._queue.drop(entry.preset)
-        return Outcome.MOVED_ON, [Reject(waiter.request, refusal) for waiter in waiters]
+        return Outcome.MOVED_ON, self._refuse(entry, Refusal(Code.DOES_NOT_FIT))
 
     def _starts_up_already(self) -> bool:
         return any(i.startup and i.state is State.LOADING for i in self._fleet)
 
     def _refuse_blocked_by_pins(self, entry: Entry, pins: tuple[PresetName, ...]) -> list[Decision]:
-        refusal = Refusal(Code.BLOCKED_BY_PINNED, blocked_by=pins)
+        return self._refuse(entry, Refusal(Code.BLOCKED_BY_PINNED, blocked_by=pins))
+
+    def _refuse(self, entry: Entry, refusal: Refusal) -> list[Decision]:
         return [Reject(waiter.request, refusal) for waiter in self._queue.drop(entry.preset)]
 
     # Room ---------------------------------------------------------------------
@@ -187,7 +192,10 @@ class Admission:
         return decisions
 
     def _may_wake_beside(self, head: Entry, entry: Entry) -> bool:
-        """A wake takes no slot; but awake and in use, its instance is no victim for the head."""
+        """A wake takes no slot; but awake and in use, its instance is no victim for the head, and it
+        takes memory, which a head that ran out of it (A4) has just been promised."""
+        if head.await_room:
+            return False
         sleeper = self._fleet.current(entry.preset)
         if sleeper is None or sleeper.state is not State.SLEEPING:
             return False

@@ -35,6 +35,12 @@ class Failures:
         failure = self._failed.get(preset)
         return failure if failure is not None and now < failure.until else None
 
+    def broken(self, preset: PresetName) -> Exit | None:
+        """A4: how its last load failed, if by itself. Nobody is evicted for another one: not until
+        its options or files change, a load succeeds where there is room, or a person asks."""
+        failure = self._failed.get(preset)
+        return failure.exit if failure and failure.code is Code.MODEL_LOAD_FAILED else None
+
     def may_retry_out_of_memory(self, preset: PresetName) -> bool:
         """Counts one more load that ran out of memory; may there be another?"""
         loads = self._out_of_memory.get(preset, 0) + 1

@@ -73,7 +73,7 @@ class Planner:
         self._fleet = Fleet()
         self._queue = WaitQueue(config.queue_wait_seconds)
         self._failures = Failures(config)
-        self._admission = Admission(config, self.presets, self._fleet, self._queue)
+        self._admission = Admission(config, self.presets, self._fleet, self._queue, self._failures)
         self._timer: float | None = None
 
     @property

@@ -30,6 +30,7 @@ class Code(StrEnum):
     MODEL_REMOVED = auto()
     MODEL_LOAD_FAILED = auto()  # the child died while loading; `exit` says how
     MODEL_BACKING_OFF = auto()  # it failed a moment ago; nothing is evicted for it meanwhile (A4)
+    MODEL_BROKEN = auto()  # its last load failed, and another try would evict someone (A4)
     OUT_OF_MEMORY = auto()  # three loads in a row ran out of memory (A4)
     BLOCKED_BY_PINNED = auto()  # only pinned instances stand in the way, and they stay
     DOES_NOT_FIT = auto()  # a start-up load that would have to evict

@@ -20,6 +20,7 @@ from typing import Protocol, cast
 
 from .child_lines import EXIT_COMMAND
 from .engines.base import Command
+from .hearing import Stream
 from .line_splitter import LineSplitter
 
 logger = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ RUNNER = Path(__file__).with_name("runner.py")
 # before the death signal was set is seen by the comparison: nobody would be left to end the child.
 _GUARD = 'ulimit -c 0; [ "$PPID" = "$0" ] && exec "$@"'
 
-Heard = Callable[[bytes], None]
+Heard = Callable[[bytes, Stream], None]
 
 
 class Child(Protocol):
@@ -57,7 +58,7 @@ class Child(Protocol):
 
 class Spawn(Protocol):
     async def __call__(self, command: Command, heard: Heard) -> Child:
-        """A running child; `heard` gets each line it prints. Raises OSError."""
+        """A running child; `heard` gets each line it prints, and where. Raises OSError."""
         ...
 
 
@@ -88,25 +89,27 @@ async def spawned(command: Command, heard: Heard) -> Child:
 class _Pipes(asyncio.SubprocessProtocol):
     def __init__(self, heard: Heard) -> None:
         self._heard = heard
-        self._splitters = {1: LineSplitter(LINE_LIMIT), 2: LineSplitter(LINE_LIMIT)}
-        self._open = {1, 2}
+        self._splitters = {stream: LineSplitter(LINE_LIMIT) for stream in Stream}
+        self._open = set(Stream)
         self.exited = asyncio.Event()
         self.silent = asyncio.Event()
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        splitter = self._splitters[fd]
+        stream = Stream(fd)
+        splitter = self._splitters[stream]
         before = splitter.dropped
         for line in splitter.feed(data):
-            self._heard(line)
+            self._heard(line, stream)
         if splitter.dropped > before:
-            self._heard(b"(a line of more than %d bytes was dropped)" % LINE_LIMIT)
+            self._heard(b"(a line of more than %d bytes was dropped)" % LINE_LIMIT, stream)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         if fd not in self._open:
             return  # its stdin
-        if rest := self._splitters[fd].end():
-            self._heard(rest)
-        self._open.discard(fd)
+        stream = Stream(fd)
+        if rest := self._splitters[stream].end():
+            self._heard(rest, stream)
+        self._open.discard(stream)
         if not self._open:
             self.silent.set()
 

@@ -97,6 +97,8 @@ class _Connection(asyncio.Protocol):
         self._requests: dict[int, RequestId] = {}
         self._leases: dict[RequestId, int] = {}
         self._reloads: set[asyncio.Task[None]] = set()
+        self._unsent: list[bytes] = []
+        self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
 
     # What the event loop calls -----------------------------------------------------------------
@@ -137,6 +139,7 @@ class _Connection(asyncio.Protocol):
 
     def end(self) -> None:
         """Send what is still to be sent, then close."""
+        self._write()
         if self._transport is not None:
             self._transport.close()
 
@@ -260,7 +263,7 @@ class _Connection(asyncio.Protocol):
         self._ok(id, msgspec.to_builtins(state))
 
     def _read_registry(self, id: int, then: Callable[[int], None]) -> None:
-        task = asyncio.get_running_loop().create_task(self._reload_now(id, then))
+        task = self._loop.create_task(self._reload_now(id, then))
         self._reloads.add(task)
         task.add_done_callback(self._reloads.discard)
 
@@ -281,9 +284,16 @@ class _Connection(asyncio.Protocol):
         self._send(Reply(id, error=body))
 
     def _send(self, reply: Reply) -> None:
-        if self._transport is None or self._transport.is_closing():
+        if not self._unsent:
+            self._loop.call_soon(self._write)
+        self._unsent.append(_encode(reply))
+
+    def _write(self) -> None:
+        """All the replies of one turn of the loop in one write: each costs a system call."""
+        lines, self._unsent = self._unsent, []
+        if not lines or self._transport is None or self._transport.is_closing():
             return
-        self._transport.write(_encode(reply) + b"\n")
+        self._transport.write(b"\n".join([*lines, b""]))
         if self._transport.get_write_buffer_size() > UNREAD_LIMIT:
             logger.warning("a peer does not read its replies: its connection is cut")
             self._transport.abort()

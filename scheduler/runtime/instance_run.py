@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ from scheduler.core.values import Exit, InstanceId, RequestId
 from scheduler.protocol import Ended
 
 from .child import Child, Spawn
-from .child_lines import ChildState, NotUnderstood, Report, parse
+from .child_lines import ChildState, NotUnderstood, Report
 from .child_log import ChildLog
 from .engines.base import CannotStart, Command, Engine
 from .exits import describe, exit_of
+from .hearing import Hearing, InDoubt, NotBelieved, Stream
 
 logger = logging.getLogger(__name__)
 
@@ -58,8 +60,11 @@ class InstanceRun:
         self._spawn = spawn
         self._log = log
         self._told = told
+        self._hearing = Hearing()
+        self._doubt: asyncio.Task[None] | None = None
         self._child: Child | None = None
         self._state: ChildState | None = None
+        self._heard_of = 0  # reports that were believed
         self._ready = asyncio.Event()
         self._heeds_exit = False
         self._exit_wanted = False
@@ -83,8 +88,13 @@ class InstanceRun:
             reason=self.end_reason,
             exit_code=self.exit.code,
             signal=self.exit.signal,
-            words=self.exit.words,
+            words=self.exit_for_clients.words,
         )
+
+    @property
+    def exit_for_clients(self) -> Exit:
+        """Once it has been ready, its log may quote other clients: only the record has its words."""
+        return replace(self.exit, words="") if self._ready.is_set() else self.exit
 
     @property
     def end_reason(self) -> str:
@@ -135,10 +145,13 @@ class InstanceRun:
             await asyncio.shield(child.ended())
             raise
         finally:
-            settling.cancel()
-            await asyncio.wait({settling})
-        if not settling.cancelled():
-            settling.result()  # a bug in it is a bug of ours
+            sides = {settling} if self._doubt is None else {settling, self._doubt}
+            for side in sides:
+                side.cancel()
+            await asyncio.wait(sides)
+        for side in sides:
+            if not side.cancelled():
+                side.result()  # a bug in it is a bug of ours
         self.exit = exit_of(
             returncode, out_of_memory=self._log.says_out_of_memory(), words=self._log.words()
         )
@@ -153,24 +166,50 @@ class InstanceRun:
         if self._exit_wanted:
             child.ask_exit()
 
-    def _heard(self, line: bytes) -> None:
-        match parse(line):
+    def _heard(self, line: bytes, stream: Stream) -> None:
+        match self._hearing.hear(line, stream):
             case None:
                 if line.strip():
                     self._log.add(line)
             case NotUnderstood(text):
                 logger.debug("%s says what we do not know: %.200s", self.name, text)
                 self._log.add(line)
-            case Report(state, payload):
-                self._reported(Report(state, payload))
+            case NotBelieved(report):
+                logger.warning("%s: '%s' among its log is no report", self.name, report.state)
+                self._log.add(line)
+            case InDoubt(report):
+                self._ask_about(report, line)
+            case Report() as report:
+                self._reported(report)
+
+    def _ask_about(self, report: Report, line: bytes) -> None:
+        """A client may have written it. Only `sleeping` takes something from an instance that is
+        loaded, so only that is worth asking the child about; one question at a time."""
+        if report.state is not ChildState.SLEEPING or self._state is ChildState.SLEEPING:
+            self._reported(report)
+        elif self._doubt is None or self._doubt.done():
+            self._doubt = asyncio.create_task(
+                self._believed_if_asleep(report, line), name=f"doubt-{self.instance}"
+            )
+
+    async def _believed_if_asleep(self, report: Report, line: bytes) -> None:
+        before = self._heard_of
+        asleep = await self._engine.is_asleep(self.address)
+        if asleep and self._heard_of == before:
+            self._reported(report)
+        elif not asleep:
+            logger.warning("%s does not sleep, whatever its log says", self.name)
+            self._log.add(line)
 
     def _reported(self, report: Report) -> None:
-        if report.state is ChildState.LOADING:
+        self._heard_of += 1
+        if report.state is ChildState.LOADING and self._state is not ChildState.READY:
             self.progress = self._engine.progress(report.payload)
         elif report.state is ChildState.READY:
             self._ready.set()
             self.progress = None
-            self.meta = self._engine.meta(report.payload) or self.meta  # empty after a wake
+            # The first one tells of the model: it is empty after a wake, or a client's.
+            self.meta = self.meta or self._engine.meta(report.payload)
         if report.state is not self._state:
             self._state = report.state
             self._told(self, report.state)

@@ -187,7 +187,7 @@ class Owner:
         self._write("start", instance, reason)
         task = self._tasks.create_task(run.run(), name=f"instance-{instance}")
         # Unlike a finally, it also runs for a task that was cancelled before its first step.
-        task.add_done_callback(lambda _: self.post(Exited(instance, run.exit)))
+        task.add_done_callback(lambda _: self.post(Exited(instance, run.exit_for_clients)))
 
     def _reject(self, request: RequestId, refusal: Refusal) -> None:
         preset = self.waiting.rejected(request, refusal, self.offer.names())

@@ -48,6 +48,12 @@ def _message(refusal: Refusal, preset: str, known: Sequence[str]) -> str:  # noq
             return f"{name} failed to load{_how(refusal.exit)}{_again(refusal)}"
         case Code.MODEL_BACKING_OFF:
             return f"{name} failed to load a moment ago{_how(refusal.exit)}{_again(refusal)}"
+        case Code.MODEL_BROKEN:
+            return (
+                f"{name} failed to load the last time{_how(refusal.exit)}; another model would have"
+                " to go for a new try, and goes for a broken one once only: mend its file or its"
+                " preset, or load it in the admin, which tries at once"
+            )
         case Code.OUT_OF_MEMORY:
             return (
                 f"{name} ran out of memory each time it was loaded{_how(refusal.exit)}: unload "

@@ -40,6 +40,7 @@ def form(model_file: ModelFile, name: str = "a", **fields: Any) -> dict[str, Any
         "name": name,
         "model_file": model_file.pk,
         "extra_options": "",
+        "seen_version": 1,
         "aliases-TOTAL_FORMS": 1,
         "aliases-INITIAL_FORMS": 0,
         "aliases-0-name": "",

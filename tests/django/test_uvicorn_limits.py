@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
-import uvicorn
-from uvicorn.server import ServerState
 
-from routerproj.servers.limits import Limits
-from routerproj.servers.uvicorn_protocol import protocol_class
+from proxy.watch import CLIENT_GONE
+from tests.django.uvicorn_connections import Connect
+from tests.django.uvicorn_connections import server as serving
 
-Connect = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 OK = b"HTTP/1.1 200 OK"
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -33,44 +30,8 @@ async def reads_body_then_hello(scope: Any, receive: Any, send: Any) -> None:
     await hello(scope, receive, send)
 
 
-@asynccontextmanager
-async def server(application: Any = hello, **changed: Any) -> AsyncIterator[Connect]:
-    limits = Limits(
-        **{
-            "max_headers": 2000,
-            "header_timeout_seconds": 30.0,
-            "keep_alive_seconds": 30.0,
-            "max_connections": 10,
-            "drain_timeout_seconds": 1.0,
-            **changed,
-        }
-    )
-    http = protocol_class(limits)
-    config = uvicorn.Config(application, http=http, ws="none", lifespan="off", log_config=None)
-    config.timeout_keep_alive = limits.keep_alive_seconds
-    config.load()
-    state = ServerState()
-    listening = await asyncio.get_running_loop().create_server(
-        lambda: http(config, state, {}), "127.0.0.1", 0
-    )
-    port = listening.sockets[0].getsockname()[1]
-    writers: list[asyncio.StreamWriter] = []
-
-    async def connect() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writers.append(writer)
-        return reader, writer
-
-    try:
-        yield connect
-    finally:
-        for writer in writers:
-            writer.close()
-        listening.close()
-        for connection in list(state.connections):
-            connection.transport.raw.abort()
-        await asyncio.sleep(0)
-        await listening.wait_closed()
+def server(application: Any = hello, **changed: Any) -> AbstractAsyncContextManager[Connect]:
+    return serving(application, **changed)
 
 
 async def answer_to(connect: Connect, sent: bytes) -> bytes:
@@ -259,6 +220,56 @@ async def test_what_is_no_plain_request_gets_400_in_our_shape(sent: bytes) -> No
     assert status_and_code(answer) == (400, "invalid_request")
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"zz\r\n",
+        b"5\r\nhello",  # more follows than was announced
+        b"0\r\nContent-Length: 5\r\n\r\n",
+        b"ffffffffffffffffff\r\n",
+    ],
+)
+async def test_a_body_that_cannot_be_read_gets_400_while_nothing_was_answered(body: bytes) -> None:
+    head = b"POST / HTTP/1.1\r\nHost: l\r\nTransfer-Encoding: chunked\r\n\r\n"
+    async with server(reads_body_then_hello) as connect:
+        answer = await answer_to(connect, head + body + b"broken\r\n")
+
+    assert status_and_code(answer) == (400, "invalid_request")
+
+
+async def test_trailers_never_become_headers() -> None:
+    seen = []
+
+    async def looks(scope: Any, receive: Any, send: Any) -> None:
+        while (await receive()).get("more_body"):
+            pass
+        seen.extend(name for name, _ in scope["headers"])
+        await hello(scope, receive, send)
+
+    head = b"POST / HTTP/1.1\r\nHost: l\r\nTransfer-Encoding: chunked\r\n\r\n"
+    async with server(looks) as connect:
+        reader, writer = await connect()
+        writer.write(head + b"1\r\nx\r\n0\r\nX-Api-Key: smuggled\r\n\r\n")
+        await reader.readuntil(b"\r\n\r\nhi")
+
+    assert seen == [b"host", b"transfer-encoding"]
+
+
+@pytest.mark.parametrize("endless", [b"0\r\nX: ", b"5;", b"0\r\n"])
+async def test_what_frames_a_body_is_no_larger_than_headers_may_be(endless: bytes) -> None:
+    head = b"POST / HTTP/1.1\r\nHost: l\r\nTransfer-Encoding: chunked\r\n\r\n"
+    padding = b"A: b\r\n" if endless == b"0\r\n" else b"xxxxxx"
+    async with server(reads_body_then_hello) as connect:
+        reader, writer = await connect()
+        writer.write(head)
+        for part in (endless, *[padding * 50] * 20):
+            writer.write(part)
+            await asyncio.sleep(0.001)
+        answer = await reader.read()
+
+    assert status_and_code(answer) == (431, "headers_too_large")
+
+
 async def test_a_refused_client_that_still_sends_can_read_why() -> None:
     async def too_large(scope: Any, receive: Any, send: Any) -> None:
         headers = [(b"content-length", b"3"), (b"connection", b"close")]
@@ -281,3 +292,21 @@ async def _drip(writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(0.02)
         number += 1
         writer.write(b"X-%d: y\r\n" % number)
+
+
+async def test_an_application_can_be_told_that_the_client_left_without_waiting_for_it():
+    entered, told = asyncio.Event(), asyncio.Event()
+
+    async def waits(scope: Any, receive: Any, send: Any) -> None:
+        scope["extensions"][CLIENT_GONE].add_done_callback(lambda _: told.set())
+        entered.set()
+        await told.wait()
+
+    async with server(waits) as connect:
+        _, writer = await connect()
+        writer.write(GET)
+        await entered.wait()
+        assert not told.is_set()
+        writer.close()
+        async with asyncio.timeout(30):
+            await told.wait()

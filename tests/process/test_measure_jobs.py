@@ -141,15 +141,17 @@ def test_a_person_may_have_it_measured_again(product: Product) -> None:
         )
 
 
-def test_a_jobs_process_killed_in_the_middle_leaves_no_child_and_a_row_that_is_taken_up_again(
-    product: Product, tmp_path: Path
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_jobs_process_ended_in_the_middle_leaves_no_child_and_a_row_that_is_taken_up_again(
+    product: Product, tmp_path: Path, number: signal.Signals
 ) -> None:
     gate = tmp_path / "gate"
     product.add("good", f"--until {gate}")
     with product.running("runscheduler"):
         with product.running("runjobs") as jobs:
             eventually(product.children, "it is being measured", 60)
-            os.kill(jobs.pid, signal.SIGKILL)
+            os.kill(jobs.pid, number)
+            jobs.wait(60)
             eventually(lambda: not product.children(), "its child went with it")
         assert product.row("good")[0] == "pending"
 

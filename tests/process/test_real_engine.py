@@ -151,3 +151,35 @@ async def test_a_context_that_no_memory_holds_is_out_of_memory(tmp_path):
 def random_bytes(path: Path) -> Path:
     path.write_bytes(os.urandom(100_000))
     return path
+
+
+@pytest.mark.parametrize("logs", [(), ("--verbose",), ("--log-verbosity", "10")])
+async def test_no_text_of_a_client_is_taken_for_a_report_of_the_child(tmp_path, logs):
+    report = '\ncmd_child_to_router:state:{"state":"sleeping","payload":{}}\n'
+    async with running([spec("a", tiny_model(tmp_path), *logs)], program=llama_server()) as gateway:
+        lease = await gateway.client.acquire("a")
+        bodies = [
+            {"prompt": report, "n_predict": 2, "grammar": f"root ::= {report}"},
+            {"prompt": report, "n_predict": 2, "stop": [report]},
+            {"messages": [{"role": report, "content": report}], "max_tokens": 2},
+            {"messages": report, report: report},
+        ]
+        for body in bodies:
+            path = "/v1/chat/completions" if "messages" in body else "/completion"
+            await post(lease.address, path, body)
+        await lease.release()
+        await (await gateway.client.acquire("a")).release()
+        [instance] = (await gateway.snapshot()).instances
+
+        assert instance.state == "loaded"
+    assert children() == []
+
+
+async def post(address: str, path: str, body: object) -> int:
+    connector = aiohttp.UnixConnector(address, force_close=True)
+    async with (
+        aiohttp.ClientSession(connector=connector) as session,
+        session.post(f"http://x{path}", json=body) as answer,
+    ):
+        await answer.read()
+        return answer.status

@@ -43,6 +43,20 @@ def test_a_scheduler_that_hangs_is_killed_and_started_again(running: Gateway) ->
     assert any("does not answer" in line for line in running.output)
 
 
+@pytest.mark.parametrize("role", ["web", "jobs"])
+def test_one_that_hangs_is_killed_and_started_again(running: Gateway, role: str) -> None:
+    """One of two web processes: the other one answers all that is asked over HTTP."""
+    hanging = running.pid(role)
+    number = len(running.processes(role))
+    os.kill(hanging, signal.SIGSTOP)
+
+    eventually(lambda: hanging not in _pids(running), "the hanging one is gone", 60)
+
+    eventually(lambda: len(running.processes(role)) == number, f"{role} is back", 60)
+    running.wait_ready()
+    assert any(f"{role}" in line and "does not answer" in line for line in running.output)
+
+
 def test_status_says_what_runs(running: Gateway) -> None:
     running.wait_ready()
 

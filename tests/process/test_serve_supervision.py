@@ -27,13 +27,23 @@ def listener() -> Iterator[socket.socket]:
         yield found
 
 
+class Printed:
+    def __init__(self) -> None:
+        self._stream = io.StringIO()
+        self.output = Output(self._stream)
+
+    def text(self) -> str:
+        assert self.output.flush()
+        return self._stream.getvalue()
+
+
 def supervisor(
     listener: socket.socket, folder: Path, *, scheduler: str = SLEEPS, web: str = SLEEPS
-) -> tuple[Supervisor, io.StringIO]:
+) -> tuple[Supervisor, Printed]:
     def role(name: str, program: str) -> Role:
         return Role(name, [sys.executable, "-c", program], os.environ)
 
-    printed = io.StringIO()
+    printed = Printed()
     plan = Plan(
         scheduler=role("scheduler", scheduler),
         web=[role("web", web)],
@@ -43,12 +53,12 @@ def supervisor(
         url="http://127.0.0.1:1",
         drain_timeout_seconds=0.1,
     )
-    return Supervisor(plan, Output(printed)), printed
+    return Supervisor(plan, printed.output), printed
 
 
-async def until_up(printed: io.StringIO, processes: int) -> None:
+async def until_up(printed: Printed, processes: int) -> None:
     async with asyncio.timeout(60):
-        while printed.getvalue().count("| up") < processes:  # noqa: ASYNC110
+        while printed.text().count("| up") < processes:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
@@ -60,7 +70,7 @@ async def test_one_that_keeps_dying_ends_the_start_and_says_why(
     with pytest.raises(CannotStart, match="scheduler does not start"):
         await supervised.run()
 
-    assert "scheduler | no such model" in printed.getvalue()
+    assert "scheduler | no such model" in printed.text()
     assert [process.pid for process in supervised.processes] == [None, None, None]
 
 
@@ -73,7 +83,7 @@ async def test_a_stop_before_all_is_ready_is_clean(listener: socket.socket, tmp_
 
     assert await running
     assert listener.fileno() == -1
-    assert "is ready" not in printed.getvalue()
+    assert "is ready" not in printed.text()
 
 
 async def test_one_that_ignores_the_stop_is_killed_when_its_time_is_over(

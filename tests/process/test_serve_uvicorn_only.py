@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -34,3 +36,23 @@ def test_headers_over_the_limit_are_refused(running: Gateway) -> None:
     sent = b"GET /health HTTP/1.1\r\nX: " + b"x" * 5000 + b"\r\n" + HOST + b"\r\n"
 
     assert status_of(running, sent) == 431
+
+
+def test_a_websocket_that_is_no_get_is_refused_at_once(running: Gateway) -> None:
+    upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\n"
+    head = b"POST /v1/embeddings HTTP/1.1\r\nContent-Length: 2\r\n" + upgrade + HOST + b"\r\n"
+
+    assert status_of(running, head, b"{}") == 400
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+def test_curl_may_ask_for_http_2_in_clear(running: Gateway) -> None:
+    """It offers an upgrade with every request; Java's HttpClient does the same by default."""
+    key = next(line.split()[-2] for line in running.output if "API key" in line)
+    url = f"http://127.0.0.1:{running.client.port}/v1/embeddings"
+    command = ["curl", "--http2", "-s", "-o", "/dev/stderr", "-w", "%{http_code}", "-m", "30"]
+    command += ["-H", f"Authorization: Bearer {key}", "-d", '{"model":"nosuch"}', url]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert done.stdout == "404"
+    assert "model_not_found" in done.stderr

@@ -25,7 +25,7 @@ def oom_score(pid: str) -> int:
 
 async def printed(command: Command) -> list[bytes]:
     lines: list[bytes] = []
-    child = await spawned(command, lines.append)
+    child = await spawned(command, lambda line, stream: lines.append(line))
     await child.ended()
     return lines
 

@@ -93,3 +93,29 @@ async def test_a_request_id_that_is_not_sane_is_replaced(house, given):
     assert chosen is not None
     assert chosen.startswith(b"req-")
     assert h.child.received[0].header("x-request-id") == chosen.decode()
+
+
+async def test_a_header_that_came_twice_passes_twice_and_a_query_as_it_is(house):
+    async with house(answers) as h:
+        exchange = await Exchange(
+            h.app,
+            body=chat(),
+            query=b"a=%20&b=\xc3\xbc",
+            headers=[(b"accept", b"a/b"), (b"x-other", b"1"), (b"accept", b"c/d")],
+        ).end()
+
+    assert exchange.status == 200
+    received = h.child.received[0]
+    assert received.line == "POST /v1/chat/completions?a=%20&b=ü HTTP/1.1"
+    assert [value for name, value in received.headers if name == "accept"] == ["a/b", "c/d"]
+
+
+@pytest.mark.parametrize("query", [b"a b", b"a\r\nx-evil: 1", b"a\0", b"a\x7f"])
+async def test_a_query_that_would_not_stay_on_its_line_is_refused(house, query):
+    async with house(answers) as h:
+        exchange = await Exchange(h.app, body=chat(), query=query).end()
+
+    assert exchange.status == 400
+    assert exchange.json["error"]["code"] == "invalid_request"
+    assert not h.scheduler.asked
+    assert not h.child.received

@@ -19,7 +19,7 @@ HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length
 
 
 async def asked(path: Path, body: bytes = b"{}") -> Answer:
-    answer = Answer()
+    answer = Answer(asyncio.get_running_loop())
     await answer.ask(str(path), HEAD % len(body), body, 5.0)
     return answer
 
@@ -167,7 +167,9 @@ async def test_a_child_that_is_slow_to_accept_is_waited_for(tmp_path):
         with socket.socket(socket.AF_UNIX) as before_us:
             before_us.connect(str(tmp_path / "child"))
             with pytest.raises(UpstreamFailed):
-                await Answer().ask(str(tmp_path / "child"), HEAD % 0, b"", 0.0)
+                await Answer(asyncio.get_running_loop()).ask(
+                    str(tmp_path / "child"), HEAD % 0, b"", 0.0
+                )
             asking = asyncio.create_task(asked(tmp_path / "child"))
             await asyncio.sleep(0.05)
             assert not asking.done()
@@ -183,7 +185,7 @@ async def test_a_body_in_parts_arrives_whole(tmp_path):
             yield part
 
     async with fake_child(tmp_path / "child", says(OK + STATED + EVERY_BYTE)) as child:
-        answer = Answer()
+        answer = Answer(asyncio.get_running_loop())
         size = sum(map(len, parts))
         sending = await answer.ask(str(tmp_path / "child"), HEAD % size, body(), 5.0)
         assert await whole(answer) == EVERY_BYTE
@@ -212,7 +214,7 @@ async def test_an_answer_may_come_before_the_body_is_sent(tmp_path):
 
     server = await asyncio.start_unix_server(refuse, str(tmp_path / "child"))
     async with server:
-        answer = Answer()
+        answer = Answer(asyncio.get_running_loop())
         sending = await answer.ask(str(tmp_path / "child"), HEAD % (1 << 40), body(), 5.0)
         assert await whole(answer) == b"no!"
         assert sending is not None
@@ -231,7 +233,7 @@ async def test_a_body_that_cannot_be_read_is_no_failure_of_the_child(tmp_path):
         raise OSError("the disk")
 
     async with fake_child(tmp_path / "child", says()) as child:
-        answer = Answer()
+        answer = Answer(asyncio.get_running_loop())
         await answer.ask(str(tmp_path / "child"), HEAD % 100, body(), 5.0)
         with pytest.raises(OSError, match="the disk"):
             await answer.begin()
@@ -301,4 +303,4 @@ async def test_closing_cuts_the_connection(tmp_path):
 
 async def test_what_was_never_asked_is_never_answered():
     with pytest.raises(UpstreamFailed):
-        await Answer().begin()
+        await Answer(asyncio.get_running_loop()).begin()

@@ -18,6 +18,7 @@ from scheduler.protocol import Acquire, Refused
 from scheduler.runtime.child import Heard
 from scheduler.runtime.child_log import ChildLog
 from scheduler.runtime.engines.base import Command
+from scheduler.runtime.hearing import Stream
 from scheduler.runtime.instance_run import InstanceRun
 from scheduler.runtime.offer import Offer
 from scheduler.runtime.operations import Operations
@@ -43,9 +44,12 @@ class StandIn:
         self._obedient = obedient
         self._returncode: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
-    def say(self, state: str, payload: object = None) -> None:
+    def say(self, state: str, payload: object = None, stream: Stream = Stream.OUT) -> None:
         line = json.dumps({"state": state, "payload": payload or {}})
-        self._heard(f"cmd_child_to_router:state:{line}".encode())
+        self._heard(f"cmd_child_to_router:state:{line}".encode(), stream)
+
+    def log(self, line: str, stream: Stream = Stream.ERR) -> None:
+        self._heard(line.encode(), stream)
 
     def end(self, returncode: int = 0) -> None:
         if not self._returncode.done():
@@ -73,6 +77,7 @@ class StandInEngine:
         self.answers.set()
         self.asked = 0
         self.busy: int | None = 0
+        self.asleep = False
         self.woken: list[Path] = []
 
     def command(self, spec: LaunchSpec, address: Path) -> Command:
@@ -89,6 +94,9 @@ class StandInEngine:
         self.asked += 1
         await self.answers.wait()
         return self.busy
+
+    async def is_asleep(self, address: Path) -> bool:
+        return self.asleep
 
     def progress(self, payload: Any) -> float | None:
         return payload.get("value")

@@ -216,3 +216,24 @@ async def test_a_kill_after_the_stop_timeout_keeps_the_reason_of_the_leaving():
 
         [gone] = [entry for entry in stage.entries if isinstance(entry, Gone)]
         assert (gone.reason, gone.exit.signal) == ("evicted", 9)
+
+
+@pytest.mark.parametrize(
+    ("state", "told"), [("loading", "error: a client's grammar"), ("ready", "")]
+)
+async def test_words_after_ready_go_to_the_record_and_to_no_client(state, told):
+    async with staged(preset("a"), ready=False) as stage:
+        asked = stage.ask("a")
+        await until(lambda: stage.children)
+        [child] = stage.children
+        child.say(state)
+        if state == "ready":
+            await asked.run()
+        [run] = stage.owner.runs.values()
+        child.log("error: a client's grammar")
+        child.end(1)
+        await until(lambda: run.over.is_set())
+        [gone] = [entry for entry in stage.entries if isinstance(entry, Gone)]
+
+        assert gone.exit.words == "error: a client's grammar"
+        assert run.ended.words == told

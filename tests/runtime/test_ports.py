@@ -32,7 +32,7 @@ async def test_a_failed_load_is_told_with_its_words():
     async with serving(ready=False) as (stage, socket), client_of(socket) as client:
         asking = asyncio.create_task(client.acquire("a"))
         await until(lambda: stage.children)
-        stage.children[0]._heard(b"0.00.000.001 E no such tensor")
+        stage.children[0].log("0.00.000.001 E no such tensor")
         stage.children[0].end(1)
         with pytest.raises(Refused):
             await asking

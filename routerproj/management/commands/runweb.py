@@ -13,6 +13,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from routerproj.serve.listening import CannotListen, listen
 from routerproj.servers.limits import limits_from_settings
 from routerproj.wiring import Wiring
+from scheduler.collecting import collect_seldom
+from scheduler.heartbeat import Heartbeat
 
 
 class Command(BaseCommand):
@@ -21,11 +23,14 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--fd", type=int, help="an inherited listening socket")
+        parser.add_argument("--heartbeat", type=int, help="an inherited pipe, to show life on")
         parser.add_argument(
             "--server", choices=("uvicorn", "daphne"), default=settings.CORRAL_SERVER
         )
 
-    def handle(self, *args: Any, fd: int | None, server: str, **options: Any) -> None:
+    def handle(
+        self, *args: Any, fd: int | None, server: str, heartbeat: int | None, **options: Any
+    ) -> None:
         _allow_many_descriptors()
         try:
             listener = (
@@ -36,20 +41,22 @@ class Command(BaseCommand):
         except (CannotListen, OSError) as error:
             raise CommandError(f"cannot listen: {error}") from error
         listener.setblocking(False)
-        serve_on(listener, server)
+        serve_on(listener, server, Heartbeat(heartbeat))
 
 
-def serve_on(listener: socket.socket, server: str) -> None:
+def serve_on(listener: socket.socket, server: str, heartbeat: Heartbeat) -> None:
     """Each server is imported only where it serves: daphne's import installs a reactor."""
-    wiring = Wiring.from_settings()
+    wiring = Wiring.from_settings(heartbeat)
     limits = limits_from_settings()
     if server == "uvicorn":
         from routerproj.servers import uvicorn_server
 
+        collect_seldom()
         uvicorn_server.serve(wiring.application, listener, limits, wiring.drain)
         return
     from routerproj.servers import daphne_server
 
+    collect_seldom()
     if not daphne_server.serve(wiring.application, listener, limits, wiring.drain):
         raise CommandError("daphne ended by itself; the log above says why")
 

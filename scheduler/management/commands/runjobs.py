@@ -7,15 +7,15 @@ import threading
 from importlib import import_module
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandParser
 from huey.consumer import Consumer
 
 from models_registry.jobs import downloads, measures
+from scheduler.heartbeat import BEAT_SECONDS, Heartbeat
 
 LONGEST_DELAY_SECONDS = 0.1
 """Between two looks at an empty queue: a measurement waits behind a request."""
 
-LOOK_AT_WORKERS_SECONDS = 5.0
 SHUTDOWN_SECONDS = 3
 """A job that runs longer is abandoned: jobs are safe to run again."""
 
@@ -49,7 +49,10 @@ class Command(BaseCommand):
     help = "Runs the background jobs: downloads and measures, each in a queue of its own."
     requires_system_checks: list[str] = []
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--heartbeat", type=int, help="an inherited pipe, to show life on")
+
+    def handle(self, *args: Any, heartbeat: int | None, **options: Any) -> None:
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
@@ -59,17 +62,21 @@ class Command(BaseCommand):
         self.stdout.write("jobs run: downloads, measures")
         self.stdout.flush()
         try:
-            self._watch(running, stop)
+            self._watch(running, stop, Heartbeat(heartbeat))
         finally:
             for consumer in running:
                 consumer.stop_flag.set()
             for consumer in running:
                 consumer.stop(graceful=True)
 
-    def _watch(self, running: list[QuietConsumer], stop: threading.Event) -> None:
+    def _watch(
+        self, running: list[QuietConsumer], stop: threading.Event, heartbeat: Heartbeat
+    ) -> None:
         """Until stopped. Ends the process when a consumer's thread has died: half a process is
         worse than none, and `serve` starts a whole one."""
-        while not stop.wait(LOOK_AT_WORKERS_SECONDS):
+        heartbeat.beat()
+        while not stop.wait(BEAT_SECONDS):
+            heartbeat.beat()
             for consumer in running:
                 threads = [consumer.scheduler, *(thread for _, thread in consumer.worker_threads)]
                 if not all(thread.is_alive() for thread in threads):

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from scheduler.collecting import collect_seldom
 from scheduler.conf import SchedulerConfig, scheduler_config
 from scheduler.run_folder import UnsafeRunFolder, make_run_folder
 from scheduler.runtime.lock import AlreadyRunning, only_scheduler
@@ -33,6 +34,7 @@ class Command(BaseCommand):
 def _run(config: SchedulerConfig) -> None:
     recorder = Recorder()
     recorder.start()
+    collect_seldom()
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             service = SchedulerService(config, record=recorder, measures=Measures())

@@ -39,6 +39,10 @@ class Engine(Protocol):
         """How many slots work; None when the child does not say."""
         ...
 
+    async def is_asleep(self, address: Path) -> bool:
+        """Whether it sleeps at this moment, without waking it; False when it does not say."""
+        ...
+
     def progress(self, payload: Mapping[str, Any]) -> float | None:
         """From 0 to 1, out of the payload of a `loading` report."""
         ...

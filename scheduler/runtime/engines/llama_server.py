@@ -72,13 +72,17 @@ class LlamaServer:
 
     async def wake(self, address: Path) -> None:
         # Anything but /health, /props, /models and /metrics wakes it, and this one costs nothing.
-        await self._get_slots(address, WAKE_SECONDS)
+        await self._get(address, "/slots", WAKE_SECONDS)
 
     async def busy_slots(self, address: Path) -> int | None:
-        slots = await self._get_slots(address, SLOTS_SECONDS)
+        slots = await self._get(address, "/slots", SLOTS_SECONDS)
         if not isinstance(slots, list):
             return None
         return sum(1 for slot in slots if isinstance(slot, dict) and slot.get("is_processing"))
+
+    async def is_asleep(self, address: Path) -> bool:
+        props = await self._get(address, "/props", SLOTS_SECONDS)
+        return isinstance(props, dict) and props.get("is_sleeping") is True
 
     def progress(self, payload: Mapping[str, Any]) -> float | None:
         stages, current, value = payload.get("stages"), payload.get("current"), payload.get("value")
@@ -102,14 +106,14 @@ class LlamaServer:
         protocol = {"LLAMA_SERVER_ROUTER_PORT": "1", "LLAMA_SERVER_CHILD_ROLE": "instance"}
         return {**inherited, **own, **protocol}
 
-    async def _get_slots(self, address: Path, seconds: float) -> object:
-        """The decoded answer of GET /slots; None when there was none that could be read."""
+    async def _get(self, address: Path, path: str, seconds: float) -> object:
+        """The decoded answer; None when there was none that could be read."""
         connector = aiohttp.UnixConnector(str(address), force_close=True)
         timeout = aiohttp.ClientTimeout(total=seconds)
         try:
             async with (
                 aiohttp.ClientSession(connector=connector, timeout=timeout) as session,
-                session.get("http://localhost/slots") as answer,
+                session.get(f"http://localhost{path}") as answer,
             ):
                 if answer.status != 200:
                     return None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from scheduler.core.decisions import Decision, Reason
 from scheduler.core.events import Event
 from scheduler.core.planner import Planner
-from scheduler.core.values import Config, Kind, PresetName, PresetSpec
+from scheduler.core.values import Config, Exit, Kind, PresetName, PresetSpec
 
 RANK = {Kind.POST: 0, Kind.WEBSOCKET: 0, Kind.LOAD: 1, Kind.STARTUP: 2}
 
@@ -71,6 +71,7 @@ class Outside:
         self.awaited: dict[PresetName, int] = {}  # the victim that must be gone before a retry
         self.failed_in_a_row: dict[PresetName, int] = {}
         self.backs_off_until: dict[PresetName, float] = {}
+        self.broken: dict[PresetName, Exit] = {}  # those whose last load failed by itself
         self.timer: float | None = None
         self.shut = self.unloading = self.forcing = False
         self.dead: int | None = None  # the child whose exit is being told, and its leases

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.core.decisions import AskExit, Reason, Reject, Start
+from scheduler.core.decisions import AskExit, Reason, Reject, Start, Wake
 from scheduler.core.values import Code, Exit, Kind, Refusal
 
 from .story import Story, codes, granted, preset, refused, started
@@ -74,6 +74,35 @@ def test_after_the_back_off_it_is_tried_again():
     assert started(story.ask(2, "a")) == ["a"]
 
 
+def test_nothing_is_evicted_a_second_time_for_a_preset_that_failed_to_load():
+    story = Story("a", "b", models_max=1)
+    fail(story, 1)
+    story.idle(2, "b")
+    story.wait(1000)
+
+    answer = story.ask(3, "a")
+
+    assert codes(answer) == {3: "model_broken"}
+    assert answer[0].refusal.exit == BROKEN
+    assert story.of("b").state == "loaded"
+
+
+def test_a_preset_that_failed_to_load_is_tried_again_where_there_is_room():
+    story = Story("a", "b", models_max=2)
+    fail(story, 1)
+    story.idle(2, "b")
+
+    assert started(story.ask(3, "a", after=100)) == ["a"]
+
+
+def test_a_person_may_evict_for_a_preset_that_failed_to_load():
+    story = Story("a", "b", models_max=1)
+    fail(story, 1)
+    story.idle(2, "b")
+
+    assert story.ask(3, "a", Kind.LOAD, after=100) == [AskExit(2, Reason.EVICTED, "a")]
+
+
 def test_a_persons_load_clears_the_back_off():
     story = Story("a")
     for request in range(3):
@@ -82,6 +111,17 @@ def test_a_persons_load_clears_the_back_off():
 
     assert started(story.ask(10, "a", Kind.LOAD)) == ["a"]
     assert story.planner.failures == {}
+
+
+def test_a_persons_load_that_was_not_let_in_clears_nothing():
+    story = Story("a", "b", queue_limit=1)
+    fail(story, 1)
+    story.wait(10)
+    fail(story, 2)
+    story.ask(3, "b", after=0.1)
+
+    assert codes(story.ask(4, "a", Kind.LOAD, after=0.1)) == {4: "queue_full"}
+    assert story.planner.failures["a"].in_a_row == 2
 
 
 def test_a_load_that_succeeds_ends_the_row_of_failures():
@@ -173,6 +213,18 @@ def test_a_try_waits_for_its_victim_though_a_slot_is_free():
 
     assert story.wait(5) == []
     assert started(story.exit(1)) == ["a"]
+
+
+def test_no_sleeper_wakes_into_the_memory_that_is_freed_for_a_try():
+    story = Story("a", "b", "c")
+    story.sleeping(1, "b")
+    story.sleeping(2, "c")
+    story.ask(3, "a")
+    story.ask(4, "c")
+
+    assert story.exit(3, OUT_OF_MEMORY) == [AskExit(1, Reason.EVICTED, "a")]
+    assert started(story.exit(1)) == ["a"]
+    assert story.ready("a")[1:] == [Wake(2)]
 
 
 def test_a_busy_instance_is_no_victim_of_a_load_out_of_memory():

@@ -31,6 +31,8 @@ from scheduler.core.values import Code, Exit, Kind, PresetName, Refusal
 
 from .outside import RANK, Ask, Child, Outside
 
+AT_THE_DOOR = frozenset({Code.QUEUE_FULL, Code.SHUTTING_DOWN})
+
 
 class World(Outside):
     def tell(self, event: Event) -> list[Decision]:
@@ -45,13 +47,15 @@ class World(Outside):
     # What happens in it --------------------------------------------------------
 
     def ask(self, request: int, preset: PresetName, kind: Kind, arrived: float) -> None:
-        before = self.failed_in_a_row.pop(preset, 0), self.backs_off_until.pop(preset, 0.0)
-        if kind is not Kind.LOAD:
-            self.failed_in_a_row[preset], self.backs_off_until[preset] = before
-        else:
-            self.ran_out.pop(preset, None)
+        failures = self.ran_out, self.failed_in_a_row, self.backs_off_until, self.broken
+        before = [dict(record) for record in failures]
+        if kind is Kind.LOAD:
+            self.clear_failures(preset)
         self.waiting[request] = Ask(preset, kind, (RANK[kind], arrived, request), self.now)
-        self.tell(Requested(request, preset, arrived, kind))
+        decisions = self.tell(Requested(request, preset, arrived, kind))
+        if any(isinstance(d, Reject) and d.refusal.code in AT_THE_DOOR for d in decisions):
+            # Who was not let in has cleared nothing.
+            self.ran_out, self.failed_in_a_row, self.backs_off_until, self.broken = before
         backs_off = self.backs_off_until.get(preset, 0) > self.now and not self.staying(preset)
         assert not (backs_off and request in self.waiting), "A4: queued while backing off"
 
@@ -99,9 +103,12 @@ class World(Outside):
             self.failed_in_a_row[name] = self.failed_in_a_row.get(name, 0) + 1
             back_off = min(2.0 ** (self.failed_in_a_row[name] - 1), 60.0)
             self.backs_off_until[name] = self.now + back_off
+            self.broken.pop(name, None)
+            if not self.gave_up_memory:
+                self.broken[name] = exit
 
     def clear_failures(self, preset: PresetName) -> None:
-        for record in (self.ran_out, self.failed_in_a_row, self.backs_off_until):
+        for record in (self.ran_out, self.failed_in_a_row, self.backs_off_until, self.broken):
             record.pop(preset, None)
 
     # Carrying out -------------------------------------------------------------
@@ -169,6 +176,7 @@ class World(Outside):
         assert child.mood == "sleeping"
         child.beside = self.take_loader(child.spec.name)
         child.mood = "loading"
+        assert not (child.beside and self.pending()[0] in self.awaited), "A4: the head's memory"
 
     def drain(self, child: Child, reason: Reason) -> None:
         assert child.leases, "drained an idle instance"
@@ -226,6 +234,9 @@ class World(Outside):
     def stop(self, instance: int, reason: Reason, for_preset: PresetName | None) -> None:
         child = self.children[instance]
         if reason in (Reason.EVICTED, Reason.UNWANTED):
+            assert reason is Reason.UNWANTED or for_preset not in self.broken, (
+                "A4: for a broken one"
+            )
             self.evict(instance, reason, for_preset)
             return
         assert not child.leases or self.forcing, "stopped under a lease"
@@ -309,6 +320,9 @@ class World(Outside):
                 assert ask.preset not in self.presets
             case Code.MODEL_LOAD_FAILED | Code.OUT_OF_MEMORY | Code.MODEL_BACKING_OFF:
                 self.check_failure(ask, refusal)
+            case Code.MODEL_BROKEN:
+                assert refusal.exit == self.broken[ask.preset]
+                assert self.config.models_max, "refused though there is always room"
             case Code.QUEUE_FULL:
                 assert len(self.waiting) >= self.config.queue_limit
             case Code.QUEUE_TIMEOUT:

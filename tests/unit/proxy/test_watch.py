@@ -128,3 +128,32 @@ async def test_a_receive_that_fails_counts_as_a_client_that_left(caplog):
     assert interrupted.value.cause is Cause.CLIENT_GONE
     assert "the server broke" in caplog.text
     watch.close()
+
+
+@pytest.mark.parametrize("before", [True, False])
+async def test_a_server_may_say_itself_that_the_client_has_left(before):
+    gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    watch = new_watch()
+    if before:
+        gone.set_result(None)
+    else:
+        asyncio.get_running_loop().call_soon(gone.set_result, None)
+    watch.follow(unused_receive, gone)
+    with pytest.raises(Interrupted) as interrupted, watch:
+        await asyncio.Event().wait()
+
+    assert interrupted.value.cause is Cause.CLIENT_GONE
+    watch.close()
+
+
+async def test_a_request_that_is_over_leaves_nothing_with_the_servers_connection():
+    gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    watch = new_watch()
+    watch.follow(unused_receive, gone)
+    watch.close()
+
+    assert gone.remove_done_callback(watch._client_left) == 0
+
+
+async def unused_receive() -> None:
+    raise AssertionError("nobody waits for it")
