@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from models_registry.naming import shard_names
+from models_registry.naming import shard_names, shards_problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,16 +23,62 @@ class FilesState:
 def files_state(path: str, mmproj: str = "") -> FilesState:
     """Of all shards of `path`, and of the projector when there is one. `size` leaves it out."""
     model = Path(path)
-    shards = [model.with_name(name) for name in shard_names(model.name)]
+    if problem := shards_problem(model.name):
+        return FilesState(0, (), f"the file {model} {problem}")
+    names = shard_names(model.name)
+    state = _seen([model]) if len(names) == 1 else _shards_state(model, names)
+    if not mmproj:
+        return state
+    projector = _seen([Path(mmproj)])
+    return FilesState(state.size, state.stamp + projector.stamp, state.problem or projector.problem)
+
+
+def _seen(files: Iterable[Path]) -> FilesState:
     stamp: list[tuple[str, int, int]] = []
-    size = 0
     problem = ""
-    for file in [*shards, *([Path(mmproj)] if mmproj else [])]:
+    for file in files:
         try:
             found = file.stat()
         except OSError as error:
             problem = problem or f"the file {file} cannot be read ({error.strerror})"
             continue
         stamp.append((os.fspath(file), found.st_size, found.st_mtime_ns))
-        size += found.st_size if file in shards else 0
-    return FilesState(size, tuple(stamp), problem)
+    return FilesState(sum(size for _, size, _ in stamp), tuple(stamp), problem)
+
+
+LOOK_AGAIN_SECONDS = 10.0
+"""Shards that were overwritten in place are noticed after so long; what came or went, at once."""
+
+SETTLED_SECONDS = 1.0
+"""A folder that changed within this time may change again under the same modification time."""
+
+_MOST_KEPT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    at: float
+    folder_changed_at: int
+    state: FilesState
+
+
+_looks: dict[str, _Look] = {}
+
+
+def _shards_state(model: Path, names: Sequence[str]) -> FilesState:
+    """Every look at a preset asks for this, and there may be a thousand shards: it is remembered."""
+    key = os.fspath(model)
+    try:
+        changed_at = model.parent.stat().st_mtime_ns
+    except OSError:
+        return _seen(model.with_name(name) for name in names)  # with the reason
+    last = _looks.get(key)
+    now = time.monotonic()
+    if last and last.folder_changed_at == changed_at and now - last.at < LOOK_AGAIN_SECONDS:
+        return last.state
+    state = _seen(model.with_name(name) for name in names)
+    if time.time() - changed_at / 1e9 > SETTLED_SECONDS:
+        if len(_looks) >= _MOST_KEPT:
+            _looks.clear()
+        _looks[key] = _Look(now, changed_at, state)
+    return state

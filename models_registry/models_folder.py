@@ -18,7 +18,14 @@ from pathlib import Path
 
 from models_registry.errors import ModelsFolderMissing
 from models_registry.model_paths import files_state
-from models_registry.naming import file_stem, quantisation, shard_names, shard_of, valid_name
+from models_registry.naming import (
+    file_stem,
+    quantisation,
+    shard_names,
+    shard_of,
+    shards_problem,
+    valid_name,
+)
 
 LONGEST_PATH = 1024  # what ModelFile.path holds
 
@@ -117,10 +124,16 @@ def _models(files: list[Path], contents: Contents) -> list[Path]:
     """The files that are models: no companions, of shards the first."""
     models: list[Path] = []
     names = {file.name for file in files}
+    complained: set[str] = set()
     for file in files:
         if _is_companion(file.name):
             continue
         shard = shard_of(file.name)
+        if problem := shards_problem(file.name):
+            if file_stem(file.name) not in complained:
+                contents.complain(file, problem)
+            complained.add(file_stem(file.name))
+            continue
         if shard is None or shard[1] == 1:
             models.append(file)
         elif shard_names(file.name)[0] not in names:

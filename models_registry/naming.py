@@ -11,6 +11,9 @@ LONGEST_NAME = 200
 ENDINGS_TAKEN = frozenset({"load", "unload", "pin", "unpin", "apply", "measure", "effective"})
 """What the management API writes after a preset's name: /router/api/presets/<name>/load."""
 
+MOST_SHARDS = 1000
+"""A file name may claim 99,999; whoever looks at the files of a model looks at each of them."""
+
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:/@+ -]*")
 _FOREIGN = re.compile(r"[^A-Za-z0-9._:/@+ -]+")
 _SHARD = re.compile(r"(?P<stem>.+)-(?P<number>[0-9]{5})-of-(?P<count>[0-9]{5})\.gguf")
@@ -73,13 +76,26 @@ def file_stem(filename: str) -> str:
 def shard_of(filename: str) -> tuple[str, int, int] | None:
     """(stem, number, count) of `stem-00001-of-00003.gguf`; None for a file that is whole."""
     match = _SHARD.fullmatch(filename)
-    return (match["stem"], int(match["number"]), int(match["count"])) if match else None
+    if match is None:
+        return None
+    number, count = int(match["number"]), int(match["count"])
+    return (match["stem"], number, count) if 1 <= number <= count else None
+
+
+def shards_problem(filename: str) -> str:
+    """What is wrong with the number of shards that a name claims; empty when nothing is."""
+    shard = shard_of(filename)
+    if shard is None or shard[2] <= MOST_SHARDS:
+        return ""
+    return f"claims by its name to be one of {shard[2]} shards: a model has at most {MOST_SHARDS}"
 
 
 def shard_names(filename: str) -> tuple[str, ...]:
-    """Every file that belongs to the model whose first one is `filename`."""
+    """Every file that belongs to the model whose first one is `filename`.
+
+    One that claims more than MOST_SHARDS is alone: see `shards_problem`."""
     shard = shard_of(filename)
-    if shard is None:
+    if shard is None or shard[2] > MOST_SHARDS:
         return (filename,)
     stem, _, count = shard
     return tuple(f"{stem}-{number:05d}-of-{count:05d}.gguf" for number in range(1, count + 1))

@@ -6,7 +6,6 @@ import codecs
 from dataclasses import dataclass
 from enum import StrEnum, auto
 from mmap import mmap
-from typing import Any
 
 import msgspec
 
@@ -33,14 +32,6 @@ class Endpoint:
     methods: tuple[str, ...]
     dialect: Dialect
     public: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Addressed:
-    """What the gateway needs to know of a body; the child reads the rest."""
-
-    model: str
-    stream: bool
 
 
 class MethodNotAllowed(Refused):
@@ -92,40 +83,43 @@ def find_endpoint(path: str, method: str) -> Endpoint:
     return endpoint
 
 
-class _Name:
-    """The value of a `model` key, whatever its type.
-
-    msgspec hands a type that it does not know to `dec_hook`, once for every key of that name: this
-    is how a body with two of them is found. (A plain `str` field keeps the last one in silence.)
-    """
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: object) -> None:
-        self.value = value
+LONGEST_MODEL = 200
+"""Characters of a preset's or an alias's name. A longer one is unknown without asking anybody."""
 
 
 class _Body(msgspec.Struct):
-    model: _Name | None = None
-    stream: Any = None
+    """What the gateway needs to know of a body; the child reads the rest. Nothing else is built:
+    a small body of many values would take a hundred times its size."""
+
+    model: str | None = None
 
 
-def address(body: bytes | mmap) -> Addressed:
-    """Raises Refused when the body is not one JSON object that names one model.
+class _Occurrence:
+    """msgspec hands a type that it does not know to `dec_hook`, once for every key of that name."""
+
+
+class _Occurrences(msgspec.Struct):
+    model: _Occurrence | msgspec.UnsetType = msgspec.UNSET
+
+
+_DECODER = msgspec.json.Decoder(_Body)
+
+
+def address(body: bytes | mmap) -> str:
+    """The model's name. Raises Refused when the body is not one JSON object that names one model.
 
     The whole body is checked, so that nothing is loaded for a request that a child would refuse as
-    malformed. As in llama.cpp, a `model` that is not a string counts as missing.
+    malformed. As in llama.cpp, a `model` that is not a string counts as missing. The time is at
+    most about 7 ns a byte, and nothing else of Python's runs meanwhile.
     """
-    names: list[object] = []
-
-    def keep(_type: type, value: object) -> _Name:
-        names.append(value)
-        return _Name(value)
-
     try:
-        found = msgspec.json.decode(body, type=_Body, dec_hook=keep)
+        model = _DECODER.decode(body).model
+        if _may_name_two(body):
+            _refuse_two(body)
         _check_utf8(body)
     except msgspec.ValidationError as error:
+        if "$.model" in str(error):
+            raise _model_missing() from error
         raise Refused(
             "invalid_request", f"The body must be a JSON object with usable values: {error}."
         ) from error
@@ -133,15 +127,41 @@ def address(body: bytes | mmap) -> Addressed:
         raise Refused("invalid_json", f"The body is not valid JSON: {error}.") from error
     except RecursionError as error:
         raise Refused("invalid_json", "The body's JSON is nested too deeply.") from error
-    if len(names) > 1:
-        raise Refused("invalid_request", "The body has more than one `model`: send one.")
-    model = found.model.value if found.model is not None else None
-    if not isinstance(model, str) or not model:
+    if not model:
+        raise _model_missing()
+    if len(model) > LONGEST_MODEL:
         raise Refused(
-            "model_missing",
-            "The body must name a model: `model` is a non-empty string; GET /v1/models lists them.",
+            "model_not_found",
+            f"There is no model '{model[:40]}…': no name is longer than {LONGEST_MODEL} characters.",
         )
-    return Addressed(model, found.stream is True)
+    return model
+
+
+def _may_name_two(body: bytes | mmap) -> bool:
+    """msgspec keeps the last of two in silence. Two need the key twice, or an escape in it."""
+    first = body.find(b'"model"')
+    return body.find(b'"model"', first + 1) >= 0 or body.find(b"\\u006") >= 0
+
+
+def _refuse_two(body: bytes | mmap) -> None:
+    """Only for a body each of whose `model`s is known to be a string or null."""
+    found = False
+
+    def once(_type: type, _value: object) -> _Occurrence:
+        nonlocal found
+        if found:
+            raise Refused("invalid_request", "The body has more than one `model`: send one.")
+        found = True
+        return _Occurrence()
+
+    msgspec.json.decode(body, type=_Occurrences, dec_hook=once)
+
+
+def _model_missing() -> Refused:
+    return Refused(
+        "model_missing",
+        "The body must name a model: `model` is a non-empty string; GET /v1/models lists them.",
+    )
 
 
 _SLICE = 1 << 20

@@ -29,6 +29,9 @@ CUT_SECONDS = 1.0
 
 READY_SECONDS = 2.0
 
+READ_AT_ONCE = 1 << 20
+"""A larger body is parsed in a thread, one at a time: the loop has its turns between them."""
+
 
 @dataclass(slots=True)
 class Request:
@@ -64,6 +67,7 @@ class GatewayApp:
         self._none_running = asyncio.Event()
         self._none_running.set()
         self._draining = False
+        self._parsing = asyncio.Lock()
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -201,9 +205,7 @@ class GatewayApp:
         arrived = watch.loop.time()
         body = carriage.body = await read_body(request.receive, request.headers, config, watch)
         watch.follow(request.receive, request.scope.get("extensions", {}).get(CLIENT_GONE))
-        with body.view() as view:
-            addressed = address(view)
-        carriage.model = addressed.model
+        carriage.model = await self._addressed(body)
         carriers = await self._started()
         query: bytes = request.scope["query_string"]
         order = Order(
@@ -211,12 +213,18 @@ class GatewayApp:
                 carriage.endpoint.path, query, request.headers, request.id, body.size
             ),
             body=body,
-            model=addressed.model,
+            model=carriage.model,
             caller=carriage.caller,
             autoload=autoload_asked(query, default=config.models_autoload),
             arrived=arrived,
         )
         await Forwarding(order, carriers, carriage.relay, watch).run()
+
+    async def _addressed(self, body: Body) -> str:
+        if body.size <= READ_AT_ONCE:
+            return _address(body)
+        async with self._parsing:
+            return await asyncio.to_thread(_address, body)
 
     def _unexpected(self, request: Request) -> Refused:
         """Call it where the exception is being handled."""
@@ -224,6 +232,11 @@ class GatewayApp:
             "Request %s failed: %s %s", request.id, request.scope["method"], request.scope["path"]
         )
         return Refused("internal_error", f"Something broke here; the log says more: {request.id}.")
+
+
+def _address(body: Body) -> str:
+    with body.view() as view:
+        return address(view)
 
 
 @dataclass(slots=True)

@@ -74,6 +74,18 @@ def test_shards_are_one_model_with_the_bytes_of_all(tmp_path: Path) -> None:
     assert sorted(ModelFile.objects.values_list("size", flat=True)) == [30, 60]
 
 
+def test_files_of_more_shards_than_any_model_has_are_reported_once(tmp_path: Path) -> None:
+    for number in (1, 2, 3):
+        gguf(tmp_path / f"big-0000{number}-of-99999.gguf")
+
+    report = rescan(tmp_path)
+
+    assert report.added == []
+    (problem,) = report.problems
+    assert "big-00001-of-99999.gguf" in problem
+    assert "99999 shards" in problem
+
+
 def test_shards_without_their_first_are_reported(tmp_path: Path) -> None:
     gguf(tmp_path / "a-00002-of-00002.gguf")
 

@@ -118,6 +118,7 @@ async def test_a_key_is_asked_for_before_the_body(house):
         (b"{}", "model_missing"),
         (b'{"model":null}', "model_missing"),
         (b'{"model":7}', "model_missing"),
+        (b'{"model":[[],{"model":"tiny"}]}', "model_missing"),
         (b'{"model":""}', "model_missing"),
         (b'{"messages":[{"model":"tiny"}]}', "model_missing"),
     ],
@@ -130,6 +131,29 @@ async def test_a_body_that_names_no_model_properly_loads_nothing(house, body, co
     assert exchange.json["error"]["code"] == code
     assert exchange.header(b"x-should-retry") == b"false"
     assert not h.scheduler.asked
+
+
+async def test_a_name_that_is_too_long_is_unknown_and_never_asked_for(house):
+    async with house(answers) as h:
+        exchange = await Exchange(h.app, body=chat("m" * 201)).end()
+
+    assert exchange.status == 404
+    assert exchange.json["error"]["code"] == "model_not_found"
+    assert len(exchange.body) < 300
+    assert not h.scheduler.asked
+
+
+@pytest.mark.parametrize("spooled", [True, False])
+async def test_large_bodies_are_looked_at_like_small_ones(house, spooled):
+    body = chat(prompt="é" * (1 << 20))
+    async with house(answers, retry_body=1000 if spooled else 1 << 30) as h:
+        exchanges = [Exchange(h.app, body=body) for _ in range(3)]
+        broken = await Exchange(h.app, body=body[:-1]).end()
+        for exchange in exchanges:
+            await exchange.end()
+
+    assert [exchange.status for exchange in exchanges] == [200] * 3
+    assert broken.json["error"]["code"] == "invalid_json"
 
 
 async def test_a_compressed_body_is_refused_with_its_reason(house):

@@ -12,6 +12,8 @@ from models_registry.naming import (
     name_problem,
     quantisation,
     shard_names,
+    shard_of,
+    shards_problem,
     unique_name,
     valid_name,
 )
@@ -129,3 +131,17 @@ def test_a_sharded_model_is_all_its_files() -> None:
 )
 def test_the_tag_is_the_last_word(stem: str, tag: str) -> None:
     assert quantisation(stem) == tag
+
+
+@pytest.mark.parametrize("name", ["x-00002-of-00000.gguf", "x-00000-of-00002.gguf"])
+def test_a_number_beyond_its_count_is_no_shard(name: str) -> None:
+    assert shard_of(name) is None
+    assert shard_names(name) == (name,)
+
+
+def test_a_name_that_claims_more_shards_than_any_model_has_stands_alone() -> None:
+    name = "big-00001-of-99999.gguf"
+
+    assert "99999 shards" in shards_problem(name)
+    assert shard_names(name) == (name,)
+    assert shards_problem("big-00001-of-01000.gguf") == ""
