@@ -21,7 +21,9 @@ HELP_SECONDS = 30.0
 """It takes 0.02 s; a first start may read the program from a slow disk."""
 
 _COLUMN = 40  # where llama.cpp begins an option's description
-_HEADER = re.compile(r"(?P<names>-{1,2}[^\s,]+(?:,\s+-{1,2}[^\s,]+)*)(?:\s+(?P<hint>\S.*))?")
+_HEADER = re.compile(
+    r"(?P<names>-{1,2}[^\s,-][^\s,]*(?:,\s+-{1,2}[^\s,-][^\s,]*)*)(?:\s+(?P<hint>\S.*))?"
+)
 
 
 class Kind(StrEnum):
@@ -125,8 +127,10 @@ def _environment_matches(option: Option) -> Iterator[tuple[str, Match]]:
 
 
 def parse_help(text: str) -> Catalogue:
-    """The options in the order of the help. Lines that are no option are skipped."""
-    return Catalogue(tuple(_option(header, lines) for header, lines in _blocks(text)))
+    """The options in the order of the help. Whatever the text is, lines that are no option are
+    skipped."""
+    found = (_option(header, lines) for header, lines in _blocks(text))
+    return Catalogue(tuple(option for option in found if option is not None))
 
 
 def _blocks(text: str) -> Iterator[tuple[str, list[str]]]:
@@ -148,10 +152,11 @@ def _blocks(text: str) -> Iterator[tuple[str, list[str]]]:
         yield header, lines
 
 
-def _option(header: str, lines: list[str]) -> Option:
+def _option(header: str, lines: list[str]) -> Option | None:
+    """None for a line that only looks like one: a bullet, a ruler."""
     match = _HEADER.fullmatch(header)
     if match is None:
-        raise ValueError(f"not an option: {header!r}")
+        return None
     names = re.split(r",\s+", match["names"])
     spellings, negations = _positive_and_negated(names)
     hint = (match["hint"] or "").strip()
@@ -240,20 +245,29 @@ def engine_catalogue(program: Path) -> Catalogue:
     version = (str(program), found.st_mtime_ns, found.st_size)
     with _known_lock:
         if version not in _known:
-            _known[version] = parse_help(_help_text(program))
+            catalogue = parse_help(_help_text(program))
+            if catalogue.find("ctx-size") is None:
+                raise EngineMissing(
+                    f"{program} is not a llama-server: its --help names no --ctx-size"
+                )
+            _known[version] = catalogue
         return _known[version]
 
 
+def bare_environment() -> dict[str, str]:
+    """To ask the engine something of itself: none of our secrets, and no LLAMA_ARG_ of ours, on
+    which it might stumble."""
+    passed = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
+    return passed | {"LANG": "C.UTF-8"}
+
+
 def _help_text(program: Path) -> str:
-    environment = {
-        name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ
-    }
     try:
         done = subprocess.run(
             [program, "--help"],
             capture_output=True,
             stdin=subprocess.DEVNULL,
-            env=environment | {"LANG": "C.UTF-8"},
+            env=bare_environment(),
             timeout=HELP_SECONDS,
             check=True,
             text=True,
@@ -266,6 +280,4 @@ def _help_text(program: Path) -> str:
         ) from error
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EngineMissing(f"{program} does not run: {error}") from error
-    if "--ctx-size" not in done.stdout:
-        raise EngineMissing(f"{program} is not a llama-server: its help names no --ctx-size")
     return done.stdout

@@ -66,7 +66,7 @@ _looks: dict[str, _Look] = {}
 
 
 def _shards_state(model: Path, names: Sequence[str]) -> FilesState:
-    """Every look at a preset asks for this, and there may be a thousand shards: it is remembered."""
+    """Every look at a preset asks for this, and shards may be a thousand: it is remembered."""
     key = os.fspath(model)
     try:
         changed_at = model.parent.stat().st_mtime_ns

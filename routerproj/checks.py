@@ -14,6 +14,7 @@ from typing import Any
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning, register
 
+from models_registry.catalogue import bare_environment, engine_catalogue
 from models_registry.engine_path import llama_server
 from models_registry.errors import EngineMissing
 from routerproj.secret import OPEN_TO_OTHERS, open_files
@@ -86,6 +87,7 @@ def check_engine(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[Check
             [program, "--version"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
+            env=bare_environment(),
             timeout=ENGINE_SECONDS,
             check=False,
         )
@@ -94,10 +96,24 @@ def check_engine(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[Check
     except (OSError, subprocess.TimeoutExpired) as error:
         return [_does_not_run(str(error))]
     if done.returncode == 0:
-        return []
+        return _knows_its_options(program)
     words = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
     how = f"it exits with {done.returncode}" + "".join(f": {word}" for word in words)
     return [_does_not_run(f"{program}: {how}")]
+
+
+def _knows_its_options(program: Path) -> list[CheckMessage]:
+    try:
+        engine_catalogue(program)
+    except EngineMissing as error:
+        return [
+            Warning(
+                f"no model can be run: {error}",
+                hint="Set CORRAL_LLAMA_SERVER to a llama-server, or unset it to use Corral's own.",
+                id="corral.W005",
+            )
+        ]
+    return []
 
 
 def _does_not_run(reason: str) -> Warning:

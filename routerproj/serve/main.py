@@ -20,6 +20,7 @@ from models_registry.command_line import parse_overlay
 from models_registry.engine_path import llama_server
 from models_registry.errors import EngineMissing, ModelsFolderMissing, NotRegistered, OptionError
 from routerproj.serve import first_run
+from routerproj.serve.engine_environment import refuse_unsupported, warnings_about
 from routerproj.serve.listening import CannotListen, is_loopback, listen, url_of
 from routerproj.serve.options import USAGE, BadOption, HelpWanted, ServeOptions, parse
 from routerproj.serve.output import Output, box, curl_line
@@ -38,6 +39,7 @@ def main(tokens: Sequence[str], out: TextIO, err: TextIO) -> int:
     """The exit code: 0 after a stop that was asked for, 2 for what cannot be served like that."""
     try:
         options, command_line = understand(tokens)
+        warnings = about_the_environment()
     except HelpWanted:
         out.write(USAGE)
         return 0
@@ -45,6 +47,8 @@ def main(tokens: Sequence[str], out: TextIO, err: TextIO) -> int:
         err.write(f"serve: {error}\n")
         return WRONG_USAGE
     output = Output(out)
+    for warning in warnings:
+        output.say(f"  WARNING {warning}")
     code, complaint = _run_to_its_end(options, command_line, output)
     output.flush()
     if complaint:
@@ -87,6 +91,16 @@ def understand(tokens: Sequence[str]) -> tuple[ServeOptions, dict[str, str]]:
     if options.engine:
         command_line |= parse_overlay(options.engine, engine_catalogue(llama_server()))
     return options, command_line
+
+
+def about_the_environment() -> list[str]:
+    """Warnings for people. Raises BadOption for what would let every model fail."""
+    refuse_unsupported(os.environ)
+    try:
+        catalogue = engine_catalogue(llama_server())
+    except EngineMissing:
+        return []  # a check says so
+    return warnings_about(os.environ, catalogue)
 
 
 def defaults() -> ServeOptions:

@@ -59,7 +59,26 @@ def test_an_engine_that_does_not_run_is_a_warning(
 
 
 def test_an_engine_that_runs_is_nothing_to_speak_of(settings: Settings, tmp_path: Path) -> None:
-    settings.CORRAL_LLAMA_SERVER = program(tmp_path, "exit 0")
+    settings.CORRAL_LLAMA_SERVER = program(tmp_path, "echo '--ctx-size N   size'")
+
+    assert check_engine(None) == []
+
+
+def test_a_program_that_is_no_llama_server_is_a_warning(settings: Settings) -> None:
+    settings.CORRAL_LLAMA_SERVER = "/bin/true"
+
+    (message,) = check_engine(None)
+
+    assert message.id == "corral.W005"
+    assert "--ctx-size" in message.msg
+
+
+def test_the_engine_is_not_asked_with_options_from_the_environment(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LLAMA_ARG_CTX_SIZE", "abc")
+    script = "[ -z \"$LLAMA_ARG_CTX_SIZE\" ] && echo '--ctx-size N   size'"
+    settings.CORRAL_LLAMA_SERVER = program(tmp_path, script)
 
     assert check_engine(None) == []
 

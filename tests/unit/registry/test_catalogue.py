@@ -6,6 +6,9 @@ import re
 
 import pytest
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from models_registry.catalogue import Kind, parse_help
 
 from .known import CATALOGUE, HELP
@@ -123,3 +126,24 @@ def test_a_near_miss_is_suggested() -> None:
 
 def test_a_help_that_says_something_else_gives_no_options() -> None:
     assert parse_help("usage: something else\n  no options here\n").options == ()
+
+
+@pytest.mark.parametrize(
+    "line", ["- a bullet at the left margin", "-", "--", "---", "----, --x", "-,"]
+)
+def test_a_line_that_only_looks_like_an_option_is_skipped(line: str) -> None:
+    text = f"--first N  one\n{line}\n--second N  two\n"
+
+    assert [option.key for option in parse_help(text).options] == ["first", "second"]
+
+
+_PIECES = st.sampled_from(
+    ["-", "--", "--no-", "-c", "--ctx-size", ", ", " ", " " * 40, "N", "<0...100>", "[a|b]", "(env: X)",
+     "(default: ", "allowed values: ", "START END", "TYPE", "\n", "\x0c", "\u2028", "é"]
+)  # fmt: skip
+
+
+@given(st.one_of(st.text(), st.lists(_PIECES).map("".join)))
+def test_no_text_breaks_the_reader(text: str) -> None:
+    for option in parse_help(text).options:
+        assert option.key
