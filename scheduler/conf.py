@@ -30,6 +30,7 @@ def scheduler_config() -> SchedulerConfig:
             models_max_loading=settings.CORRAL_MODELS_MAX_LOADING,
             queue_limit=settings.CORRAL_QUEUE_LIMIT,
             queue_wait_seconds=settings.CORRAL_QUEUE_WAIT,
+            load_stall_seconds=settings.CORRAL_LOAD_STALL,
         ),
         var=settings.CORRAL_VAR,
         run_folder=settings.CORRAL_RUN_FOLDER,

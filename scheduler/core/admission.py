@@ -108,7 +108,10 @@ class Admission:
         """A2: a wake needs no slot, but a loader. A10: a start-up load kills none for it."""
         if not self._loader_is_to_be_had(or_killed=not entry.startup_only):
             return Outcome.WAITS_FOR_LOADER, []
-        return Outcome.MOVED_ON, [*self._free_a_loader(entry), self._wake(entry, beside=False)]
+        return Outcome.MOVED_ON, [
+            *self._free_a_loader(entry),
+            self._wake(entry, now, beside=False),
+        ]
 
     def _start_up(self, entry: Entry, now: float) -> Step:
         """A10: one by one, evicting nobody; what does not fit is skipped, but only once nothing is
@@ -186,13 +189,13 @@ class Admission:
             if sum(i.state is State.LOADING for i in self._fleet) >= self._loaders:
                 break
             if self._may_wake_beside(head, entry):
-                decisions.append(self._wake(entry, beside=True))
+                decisions.append(self._wake(entry, now, beside=True))
             elif self._may_start_beside(entry):
                 decisions.append(self._start(entry, now, beside=True))
         return decisions
 
     def _may_wake_beside(self, head: Entry, entry: Entry) -> bool:
-        """A wake takes no slot; but awake and in use, its instance is no victim for the head, and it
+        """A wake takes no slot; but awake and in use, its instance is no victim for the head, and
         takes memory, which a head that ran out of it (A4) has just been promised."""
         if head.await_room:
             return False
@@ -218,9 +221,10 @@ class Admission:
         instance = self._fleet.add(spec, now, startup=startup, beside=beside)
         return Start(instance.id, spec, Reason.STARTUP if startup else Reason.REQUESTED)
 
-    def _wake(self, entry: Entry, *, beside: bool) -> Wake:
+    def _wake(self, entry: Entry, now: float, *, beside: bool) -> Wake:
         instance = self._fleet.current(entry.preset)
         assert instance is not None
         instance.advance(Cue.WAKE)
+        instance.load_begins(now)
         instance.beside = beside
         return Wake(instance.id)

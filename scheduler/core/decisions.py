@@ -19,6 +19,7 @@ class Reason(StrEnum):
     UNLOADED = auto()  # a person asked
     UNWANTED = auto()  # a load whose waiters all left, killed because the head needs its loader
     STOP_TIMEOUT = auto()  # asked to exit and did not
+    LOAD_STALLED = auto()  # no progress of its load, or of its wake, for too long
     SHUTDOWN = auto()
     NO_LONGER_NEEDED = auto()  # a drain undone
 

@@ -61,9 +61,11 @@ class SlotsSeen:
 
 @dataclass(frozen=True, slots=True)
 class LoadingReported:
-    """The child reads its weights: after its start, or after a wake."""
+    """The child reads its weights: after its start, or after a wake. `progress` is from 0 to 1;
+    only when it has grown does the load count as one that gets on."""
 
     instance: InstanceId
+    progress: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

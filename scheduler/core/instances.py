@@ -38,6 +38,8 @@ class Instance:
     reason: Reason | None = None  # why it drains or stops
     for_preset: PresetName | None = None
     kill_at: float | None = None  # when the exit it was asked for is overdue
+    progress: float = -1.0  # of its load or wake
+    progressed_at: float = 0.0  # when that last grew, or the load began
 
     @property
     def idle(self) -> bool:
@@ -69,6 +71,19 @@ class Instance:
         if cue in REPORTS or cue is Cue.WAKE:
             self.child = advance(self.child, cue)
             self.has_loaded = self.has_loaded or self.child in SETTLED
+
+    def load_begins(self, now: float) -> None:
+        self.progress, self.progressed_at = -1.0, now
+
+    def note_progress(self, progress: float | None, now: float) -> None:
+        """What is said again is none: a child may say the same for ever."""
+        if progress is not None and progress > self.progress:
+            self.progress, self.progressed_at = progress, now
+
+    def stalls_at(self, patience: float) -> float | None:
+        """When its load has not got on for so long; None while it loads nothing, or is ended."""
+        loads = self.child is State.LOADING and self.state is not State.STOPPING
+        return self.progressed_at + patience if loads else None
 
     def undrain(self) -> None:
         """Back from DRAINING to what the child has meanwhile said of itself."""
@@ -102,6 +117,7 @@ class Fleet:
         instance = Instance(
             InstanceId(next(self._ids)), preset, now, now, startup=startup, beside=beside
         )
+        instance.load_begins(now)
         self.instances[instance.id] = instance
         self._by_preset.setdefault(preset.name, {})[instance.id] = instance
         return instance

@@ -13,7 +13,7 @@ from typing import assert_never
 
 from . import leaving
 from .admission import Admission
-from .decisions import Decision, Grant, Reason, Reject, Revoke, WakeAt
+from .decisions import Decision, Grant, Reason, Reject, Revoke
 from .events import (
     Abandoned,
     ApplyAsked,
@@ -34,6 +34,7 @@ from .events import (
 from .failures import Failure, Failures
 from .instances import Fleet, Instance
 from .states import Cue, State
+from .timers import Timer, deadlines
 from .values import (
     Code,
     Config,
@@ -49,6 +50,8 @@ from .wait_queue import Waiter, WaitQueue
 
 ASK_AGAIN_SECONDS = 5.0
 """What a client is told to wait when nothing better is known."""
+
+SIGKILL = 9  # Linux's number: what ends a load that has stalled
 
 _USES = frozenset({Kind.POST, Kind.WEBSOCKET})
 _UNDONE_BY_AN_EDIT = frozenset({Reason.REPLACED, Reason.REMOVED})
@@ -74,7 +77,7 @@ class Planner:
         self._queue = WaitQueue(config.queue_wait_seconds)
         self._failures = Failures(config)
         self._admission = Admission(config, self.presets, self._fleet, self._queue, self._failures)
-        self._timer: float | None = None
+        self._timer = Timer()
 
     @property
     def instances(self) -> Mapping[InstanceId, Instance]:
@@ -93,15 +96,17 @@ class Planner:
 
     def handle(self, event: Event, now: float) -> list[Decision]:
         decisions = self._note(event, now)
+        decisions += self._end_stalled_loads(now)
         decisions += leaving.kill_overdue(self._fleet, now)
         decisions += leaving.stop_drained(self._fleet, now)
         decisions += leaving.replace_stale(self._fleet, now)
         decisions += self._serve(now)
-        expiry = self._next_expiry()
+        expiry = self._queue.next_expiry()
         if expiry is not None and expiry <= now:
             decisions += self._refuse_those_who_waited_too_long(now) + self._serve(now)
-            expiry = self._next_expiry()
-        return decisions + self._set_timer(expiry, now)
+            expiry = self._queue.next_expiry()
+        dues = deadlines(self._fleet, self.config.load_stall_seconds)
+        return decisions + self._timer.set(dues if expiry is None else (expiry, *dues), now)
 
     # What an event changes ------------------------------------------------------
 
@@ -137,8 +142,11 @@ class Planner:
     ) -> list[Decision]:
         """What a living child did. An event about any other comes too late, and is harmless."""
         match event:
-            case LoadingReported():
+            case LoadingReported(_, progress):
+                if instance.child is not State.LOADING:
+                    instance.load_begins(now)
                 instance.advance(Cue.LOADING)
+                instance.note_progress(progress, now)
             case ReadyReported():
                 self._note_ready(instance, now)
             case SleepingReported():
@@ -226,6 +234,22 @@ class Planner:
         if failed_to_load(instance, exit):
             decisions += self._fail_load(instance.preset.name, exit, now)
         instance.advance(Cue.EXIT)
+        return decisions
+
+    def _end_stalled_loads(self, now: float) -> list[Decision]:
+        """A load or a wake that does not get on holds a loader that others wait for: it is killed,
+        and has failed."""
+        decisions: list[Decision] = []
+        patience = self.config.load_stall_seconds
+        for instance in self._fleet:
+            due = instance.stalls_at(patience)
+            if due is None or due > now:
+                continue
+            was_wanted = not instance.leaving
+            decisions.append(leaving.kill(instance, Reason.LOAD_STALLED))
+            if was_wanted:
+                exit = Exit(signal=SIGKILL, words=f"no progress for {patience:g} s while loading")
+                decisions += self._fail_load(instance.preset.name, exit, now)
         return decisions
 
     def _fail_load(self, preset: PresetName, exit: Exit, now: float) -> list[Decision]:
@@ -367,23 +391,6 @@ class Planner:
                 self._queue.leave(due[1].request)
                 decisions.append(Reject(due[1].request, refusal))
         return decisions
-
-    def _next_expiry(self) -> float | None:
-        expiries = (entry.next_expiry() for entry in self._queue.entries.values())
-        return min((expiry[0] for expiry in expiries if expiry is not None), default=None)
-
-    def _set_timer(self, expiry: float | None, now: float) -> list[Decision]:
-        """The earliest thing that only time brings; said again only when it is not yet set."""
-        due = [i.kill_at for i in self._fleet if i.kill_at is not None]
-        due += [] if expiry is None else [expiry]
-        earliest = min(due, default=None)
-        if earliest is None:
-            self._timer = None
-            return []
-        if self._timer is not None and now < self._timer <= earliest:
-            return []
-        self._timer = earliest
-        return [WakeAt(earliest)]
 
 
 def failed_to_load(instance: Instance, exit: Exit) -> bool:

@@ -87,6 +87,7 @@ class Config:
     models_max_loading: int = 1
     queue_limit: int = 4096
     queue_wait_seconds: float = 600.0
+    load_stall_seconds: float = 300.0
     backoff_first_seconds: float = 1.0
     backoff_longest_seconds: float = 60.0
     out_of_memory_loads: int = 3

@@ -181,6 +181,11 @@ class WaitQueue:
             del self.entries[waiter.preset]
         return waiter
 
+    def next_expiry(self) -> float | None:
+        """When the next of all the waiters has waited too long; None while no clock runs."""
+        expiries = (entry.next_expiry() for entry in self.entries.values())
+        return min((expiry[0] for expiry in expiries if expiry is not None), default=None)
+
     def drop(self, preset: PresetName) -> list[Waiter]:
         """The whole entry goes; its waiters in their order."""
         entry = self.entries.pop(preset, None)

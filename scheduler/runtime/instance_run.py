@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 SETTLE_EVERY_SECONDS = 0.05
 
 Told = Callable[["InstanceRun", ChildState], None]
-"""Called when the child says that it is in another state than before."""
+"""Called when the child says that it is in another state than before, or that its load got on."""
 
 
 class InstanceRun:
@@ -93,7 +93,7 @@ class InstanceRun:
 
     @property
     def exit_for_clients(self) -> Exit:
-        """Once it has been ready, its log may quote other clients: only the record has its words."""
+        """Once it has been ready its log may quote other clients: the record alone has words."""
         return replace(self.exit, words="") if self._ready.is_set() else self.exit
 
     @property
@@ -203,6 +203,7 @@ class InstanceRun:
 
     def _reported(self, report: Report) -> None:
         self._heard_of += 1
+        before = -1.0 if self.progress is None else self.progress
         if report.state is ChildState.LOADING and self._state is not ChildState.READY:
             self.progress = self._engine.progress(report.payload)
         elif report.state is ChildState.READY:
@@ -210,6 +211,7 @@ class InstanceRun:
             self.progress = None
             # The first one tells of the model: it is empty after a wake, or a client's.
             self.meta = self.meta or self._engine.meta(report.payload)
-        if report.state is not self._state:
+        got_on = self.progress is not None and self.progress > before
+        if report.state is not self._state or got_on:
             self._state = report.state
             self._told(self, report.state)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, assert_never
 
 from scheduler.core.decisions import (
@@ -54,11 +54,15 @@ SHORTEST_WAIT_SECONDS = 0.002
 Do = Callable[[], None]
 MakeRun = Callable[[InstanceId, PresetName, Told], InstanceRun]
 
-_REPORTS: Mapping[ChildState, Callable[[InstanceId], Event]] = {
-    ChildState.LOADING: LoadingReported,
-    ChildState.READY: ReadyReported,
-    ChildState.SLEEPING: SleepingReported,
-}
+
+def _report(run: InstanceRun, state: ChildState) -> Event:
+    match state:
+        case ChildState.LOADING:
+            return LoadingReported(run.instance, run.progress)
+        case ChildState.READY:
+            return ReadyReported(run.instance)
+        case ChildState.SLEEPING:
+            return SleepingReported(run.instance)
 
 
 class Owner:
@@ -226,8 +230,9 @@ class Owner:
     def _told(self, run: InstanceRun, state: ChildState) -> None:
         if state is ChildState.READY:
             self._record(Loaded(run.instance, run.pid, run.argv))
-        logger.info("%s is %s", run.name, state)
-        report = _REPORTS[state](run.instance)
+        level = logging.DEBUG if run.progress else logging.INFO  # each step of a load is much
+        logger.log(level, "%s is %s", run.name, state)
+        report = _report(run, state)
         # Its exit is posted after its last line, but by another task: it may have been handled.
         self.post(lambda: self.handle(report) if run.instance in self.runs else None)
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from scheduler.core.decisions import AskExit, Reason, Start, WakeAt
-from scheduler.core.events import Exited, ReadyReported, Requested, Ticked
+from scheduler.core.events import Exited, LoadingReported, ReadyReported, Requested, Ticked
 from scheduler.core.values import Exit, InstanceId, PresetName, PresetSpec
 from scheduler.runtime.record import Gone
 
@@ -237,3 +237,16 @@ async def test_words_after_ready_go_to_the_record_and_to_no_client(state, told):
 
         assert gone.exit.words == "error: a client's grammar"
         assert run.ended.words == told
+
+
+async def test_a_load_that_gets_on_is_told_to_the_planner_step_by_step():
+    script = Script(Requested=[start()])
+    async with staged(planner=script, ready=False) as stage:
+        stage.ask("a")
+        await until(lambda: stage.children)
+        for value in (0.0, 0.5, 0.5, 0.4, 1.0):
+            stage.children[0].say("loading", {"value": value})
+        await stage.owner.caught_up()
+
+        said = [event.progress for event in script.events(LoadingReported)]
+        assert said == [0.0, 0.5, 1.0]

@@ -31,6 +31,8 @@ class Child:
     asked_at: float | None = None
     overdue_at: float = 0.0
     killed: bool = False
+    progress: float = -1.0
+    got_on_at: float = 0.0  # when its load last got on, or began
     leases: set[int] = field(default_factory=set)
     unread: set[int] = field(default_factory=set)
     finished_unread: int = 0  # unread answers that the child has ended, unseen so far
@@ -107,6 +109,10 @@ class Outside:
     def is_loaded_for(self, preset: PresetName) -> bool:
         child = self.staying(preset)
         return child is not None and child.mood == "loading"
+
+    def stalls_at(self, child: Child) -> float | None:
+        loads = child.mood == "loading" and not child.going
+        return child.got_on_at + self.config.load_stall_seconds if loads else None
 
     def stopping(self) -> int:
         return sum(c.going for c in self.children.values())

@@ -232,7 +232,7 @@ def test_the_queue_wait_limit_stands_still_while_the_model_loads():
     story = Story("a", queue_wait_seconds=60)
     story.ask(1, "a")
 
-    assert story.wait(1000) == []
+    assert story.wait(250) == []
     assert granted(story.ready("a")) == [1]
 
 
@@ -248,7 +248,7 @@ def test_the_queue_wait_limit_counts_on_after_the_load():
     story = Story("a", queue_wait_seconds=60)
     story.ask(1, "a")
     story.ask(2, "a")
-    story.wait(1000)
+    story.wait(250)
     story.ready("a")
 
     assert story.wait(59) == []

@@ -50,6 +50,7 @@ configs = st.builds(
     models_max_loading=st.sampled_from([1, 1, 2]),
     queue_limit=st.sampled_from([6, 50]),
     queue_wait_seconds=st.just(30.0),
+    load_stall_seconds=st.sampled_from([10.0, 300.0]),
 )
 exits = st.sampled_from([Exit(code=1), Exit(signal=9), Exit(code=1, out_of_memory=True)])
 
@@ -142,13 +143,13 @@ class PlannerMachine(RuleBasedStateMachine):
     # Children -----------------------------------------------------------------
 
     @precondition(lambda self: self.some(lambda c: c.mood == "loading"))
-    @rule(data=st.data(), report=st.sampled_from([LoadingReported, ReadyReported, ReadyReported]))
-    def child_loads(self, data, report):
+    @rule(data=st.data(), progress=st.sampled_from(["done", "done", None, 0.0, 0.5, 1.0]))
+    def child_loads(self, data, progress):
         number = self.pick(data, self.some(lambda c: c.mood == "loading"))
-        if report is ReadyReported:
+        if progress == "done":
             self.world.ready(number)
         else:
-            self.world.tell(report(number))
+            self.world.get_on(number, progress)
 
     @precondition(lambda self: self.some(lambda c: c.mood != "sleeping"))
     @rule(data=st.data())
@@ -313,6 +314,13 @@ class PlannerMachine(RuleBasedStateMachine):
                 assert child.overdue_at > self.world.now
                 assert self.world.timer is not None
                 assert self.world.now < self.world.timer <= child.overdue_at
+
+    @invariant()
+    def a_load_that_does_not_get_on_is_killed_in_time(self):
+        for child in self.world.children.values():
+            if (due := self.world.stalls_at(child)) is not None:
+                assert self.world.timer is not None
+                assert self.world.now < self.world.timer <= due
 
     def teardown(self):
         if hasattr(self, "world"):

@@ -168,5 +168,5 @@ def test_a_start_up_load_is_never_refused_for_having_waited():
     story = Story("a", "b", queue_wait_seconds=10)
     start_up(story, "a", "b")
 
-    assert story.wait(1000) == []
+    assert story.wait(250) == []
     assert started(story.ready("a")) == ["b"]

@@ -75,8 +75,15 @@ class World(Outside):
         self.tell(SleepingReported(number))
 
     def wake_by_itself(self, number: int) -> None:
-        self.children[number].mood = "loading"
+        child = self.children[number]
+        child.mood, child.progress, child.got_on_at = "loading", -1.0, self.now
         self.tell(LoadingReported(number))
+
+    def get_on(self, number: int, progress: float | None) -> None:
+        child = self.children[number]
+        if progress is not None and progress > child.progress:
+            child.progress, child.got_on_at = progress, self.now
+        self.tell(LoadingReported(number, progress))
 
     def exit(self, number: int, exit: Exit) -> None:
         child = self.children.pop(number)
@@ -97,15 +104,18 @@ class World(Outside):
             if self.place(name) is not None:
                 self.evict_once_more.add(name)
         if self.gave_up_memory or not (exit.out_of_memory or child.has_loaded):
-            self.failed_now = name
-            self.ran_out.pop(name, None)
-            self.evict_once_more.discard(name)
-            self.failed_in_a_row[name] = self.failed_in_a_row.get(name, 0) + 1
-            back_off = min(2.0 ** (self.failed_in_a_row[name] - 1), 60.0)
-            self.backs_off_until[name] = self.now + back_off
-            self.broken.pop(name, None)
-            if not self.gave_up_memory:
-                self.broken[name] = exit
+            self.note_failed_load(name, exit)
+
+    def note_failed_load(self, name: PresetName, exit: Exit) -> None:
+        self.failed_now = name
+        self.ran_out.pop(name, None)
+        self.evict_once_more.discard(name)
+        self.failed_in_a_row[name] = self.failed_in_a_row.get(name, 0) + 1
+        back_off = min(2.0 ** (self.failed_in_a_row[name] - 1), 60.0)
+        self.backs_off_until[name] = self.now + back_off
+        self.broken.pop(name, None)
+        if not self.gave_up_memory:
+            self.broken[name] = exit
 
     def clear_failures(self, preset: PresetName) -> None:
         for record in (self.ran_out, self.failed_in_a_row, self.backs_off_until, self.broken):
@@ -155,7 +165,8 @@ class World(Outside):
         assert self.awaited.pop(spec.name, None) not in self.children, "A4: tried without room"
         self.evict_once_more.discard(spec.name)
         self.room.pop(spec.name, None)
-        self.children[decision.instance] = Child(spec, self.now, startup=startup, beside=beside)
+        child = Child(spec, self.now, startup=startup, beside=beside, got_on_at=self.now)
+        self.children[decision.instance] = child
 
     def take_loader(self, preset: PresetName) -> bool:
         """A2: only the head loads, but for loads beside a head that waits for room."""
@@ -175,7 +186,7 @@ class World(Outside):
         assert child.staying
         assert child.mood == "sleeping"
         child.beside = self.take_loader(child.spec.name)
-        child.mood = "loading"
+        child.mood, child.progress, child.got_on_at = "loading", -1.0, self.now
         assert not (child.beside and self.pending()[0] in self.awaited), "A4: the head's memory"
 
     def drain(self, child: Child, reason: Reason) -> None:
@@ -225,6 +236,11 @@ class World(Outside):
         if reason is Reason.STOP_TIMEOUT:
             assert child.asked_at is not None
             assert child.overdue_at <= self.now, "killed too early"
+        elif reason is Reason.LOAD_STALLED:
+            assert self.stalls_at(child) <= self.now, "killed though it got on"
+            if child.staying:
+                words = f"no progress for {self.config.load_stall_seconds:g} s while loading"
+                self.note_failed_load(child.spec.name, Exit(signal=9, words=words))
         else:
             assert not child.going
             assert child.mood == "loading" or child.spec.stop_timeout_seconds == 0
