@@ -132,7 +132,7 @@ def address(body: bytes | mmap) -> str:
     if len(model) > LONGEST_MODEL:
         raise Refused(
             "model_not_found",
-            f"There is no model '{model[:40]}…': no name is longer than {LONGEST_MODEL} characters.",
+            f"There is no model '{model[:40]}…': names have up to {LONGEST_MODEL} characters.",
         )
     return model
 

@@ -62,6 +62,7 @@ class GatewayApp:
         self._scheduler = scheduler or SchedulerClient(
             self._config.control_socket, self._config.reconnect_wait_seconds
         )
+        self._models = listing.ModelList()
         self._carriers: Carriers | None = None
         self._running: set[Watch] = set()
         self._none_running = asyncio.Event()
@@ -101,6 +102,7 @@ class GatewayApp:
     async def close(self) -> None:
         """What abandoned answers still hold ends with the connection to the scheduler."""
         await self._keys.close()
+        await self._models.close()
         if self._carriers is not None:
             carriers, self._carriers = self._carriers, None
             await carriers.abandoned.close()
@@ -154,7 +156,7 @@ class GatewayApp:
                     )
                 payload = listing.props(self._config)
             case _:
-                payload = await listing.models((await self._started()).scheduler)
+                payload = await self._models.body((await self._started()).scheduler)
         headers = [(b"cache-control", b"no-store")]
         await send_json(request.send, status, payload, request.id.encode(), headers)
 

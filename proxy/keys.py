@@ -16,8 +16,8 @@ import secrets
 import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
-from channels.db import database_sync_to_async
 from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import transaction
@@ -27,6 +27,7 @@ from django.utils import timezone
 from proxy.conf import ProxyConfig
 from proxy.headers import RawHeaders
 from proxy.models import DEFAULT_TEAM, ApiKey, Scope, Team
+from proxy.queries import CLOSE_SECONDS, DatabaseThread, Shared
 from scheduler.protocol import Refused
 
 logger = logging.getLogger(__name__)
@@ -35,9 +36,15 @@ _FORMAT = re.compile(rb"ck_([a-z2-7]{8})_([A-Za-z0-9_-]{43})")
 _NO_DIGEST = "0" * 64
 
 CACHE_SECONDS = 1.0
-CACHE_SIZE = 4096
+STALE_SECONDS = 5.0
+"""A key that was good so long ago is still let in while the database fails or is too slow."""
+SPACING_SECONDS = 0.2
+"""Keys that nobody knows cost a query this often, all of them together."""
 LOOKUP_SECONDS = 2.0
+LOOKUP_OF_KNOWN_SECONDS = 0.25
 TOUCH_SECONDS = 60.0
+TOUCHED_AT_ONCE = 500
+LOCK_WAIT_MILLISECONDS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,30 +117,46 @@ def note_use(key: ApiKey) -> None:
     """Its last use, exact to a minute."""
     due = timezone.now() - timedelta(seconds=TOUCH_SECONDS)
     if key.last_used_at is None or key.last_used_at < due:
-        _set_last_use(key.public_id)
+        _set_last_use([key.public_id])
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What a look-up found; the digest matches nothing when there is no such usable key."""
+    """A usable key; the digest of nobody's matches nothing."""
 
-    looked_at: float
     team: str = ""
     digest: str = _NO_DIGEST
     expires_at: float | None = None
 
 
+_NOBODY = _Known()
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """All usable keys by public id, and when they were asked for."""
+
+    looked_at: float
+    keys: dict[str, _Known]
+
+
 class KeyRing:
-    """Says whose request it is. A revoked key is refused at most a second later."""
+    """Says whose request it is. A revoked key is refused at most a second later.
+
+    All usable keys are kept, and read again when they are a second old and somebody asks: one query
+    whoever comes, with whatever key. An unknown one waits for a look-up that began after it came,
+    so a key that was just made works at once; a flood of them costs five queries a second and
+    shuts nobody out.
+    """
 
     def __init__(self, config: ProxyConfig) -> None:
         self._no_auth = config.no_auth
         self._pepper = pepper(config.secret_key)
         self._plain = [secret_digest(key.encode(), self._pepper) for key in config.api_keys]
-        self._known: dict[bytes, _Known] = {}
-        self._looking: dict[bytes, asyncio.Task[_Known]] = {}
-        self._touched: dict[bytes, float] = {}
-        self._touching: set[asyncio.Task[None]] = set()
+        self._table = _Table(float("-inf"), {})
+        self._reader = DatabaseThread("keys")
+        self._look_up = Shared(self._reader, self._read, SPACING_SECONDS)
+        self._last_uses = LastUses()
 
     async def identify(self, headers: RawHeaders) -> Caller:
         """Raises Refused: `invalid_api_key`, or `auth_unavailable` when the database fails."""
@@ -142,20 +165,22 @@ class KeyRing:
         key = key_in(headers)
         match = _FORMAT.fullmatch(key)
         if match is not None:
-            public_id, secret = match.groups()
-            known = self._known.get(public_id)
-            if known is None or time.monotonic() - known.looked_at > CACHE_SECONDS:
-                known = await self._look_up(public_id)
+            public_id, secret = match[1].decode(), match[2]
+            known = self._table.keys.get(public_id)
+            age = time.monotonic() - self._table.looked_at
+            if known is None or age > CACHE_SECONDS:
+                known = await self._newer(public_id, known if age < STALE_SECONDS else None)
             if self._fits(known, secret):
-                self._touch(public_id)
-                return Caller(known.team, public_id.decode())
+                self._last_uses.note(public_id)
+                return Caller(known.team, public_id)
         if self._is_plain(key):
             return Caller(DEFAULT_TEAM)
         raise Refused("invalid_api_key", "This API key is not valid, or no longer.")
 
     async def close(self) -> None:
-        tasks = [*self._touching, *self._looking.values()]
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._look_up.close()
+        await self._reader.close()
+        await self._last_uses.close()
 
     def _fits(self, known: _Known, secret: bytes) -> bool:
         """Takes the same time for a wrong id and a wrong secret."""
@@ -168,47 +193,64 @@ class KeyRing:
         digest = secret_digest(key, self._pepper)
         return any([hmac.compare_digest(digest, plain) for plain in self._plain])
 
-    async def _look_up(self, public_id: bytes) -> _Known:
-        """One query for all who ask for the same key meanwhile."""
-        task = self._looking.get(public_id)
-        if task is None:
-            task = asyncio.create_task(self._query(public_id), name="key look-up")
-            task.add_done_callback(lambda _: self._looking.pop(public_id, None))
-            self._looking[public_id] = task
+    async def _newer(self, public_id: str, stale: _Known | None) -> _Known:
+        """What the database says now; `stale` if it does not say it soon."""
         try:
-            async with asyncio.timeout(LOOKUP_SECONDS):
-                return await asyncio.shield(task)
+            async with asyncio.timeout(
+                LOOKUP_SECONDS if stale is None else LOOKUP_OF_KNOWN_SECONDS
+            ):
+                table = await self._look_up.ask()
         except (DatabaseError, TimeoutError) as error:
             logger.error("API keys cannot be looked up: %s", error or "the database is too slow")
+            if stale is not None:
+                return stale
             raise Refused(
                 "auth_unavailable",
                 "API keys cannot be checked at the moment.",
                 retry_after_seconds=1.0,
             ) from error
+        return table.keys.get(public_id, _NOBODY)
 
-    async def _query(self, public_id: bytes) -> _Known:
-        key = await database_sync_to_async(_usable_key)(public_id.decode())
-        known = _Known(time.monotonic())
-        if key is not None:
-            expires_at = key.expires_at.timestamp() if key.expires_at is not None else None
-            known = _Known(known.looked_at, key.team.name, key.digest, expires_at)
-        self._known.pop(public_id, None)
-        self._known[public_id] = known  # the newest last
-        while len(self._known) > CACHE_SIZE:
-            del self._known[next(iter(self._known))]
-        return known
+    def _read(self) -> _Table:
+        """In the thread. It is kept also when nobody waits for it any more."""
+        begun = time.monotonic()
+        self._table = _Table(begun, _usable_keys())
+        return self._table
 
-    def _touch(self, public_id: bytes) -> None:
+
+class LastUses:
+    """Writes when keys were last used, exact to a minute: a figure for people, for which no request
+    waits. What cannot be written is dropped."""
+
+    def __init__(self) -> None:
+        self._writer = DatabaseThread("key-uses", lock_wait_milliseconds=LOCK_WAIT_MILLISECONDS)
+        self._noted: dict[str, float] = {}
+        self._unwritten: set[str] = set()
+        self._writing: asyncio.Task[None] | None = None
+
+    def note(self, public_id: str) -> None:
         now = time.monotonic()
-        if now - self._touched.get(public_id, -TOUCH_SECONDS) < TOUCH_SECONDS:
+        if now - self._noted.get(public_id, -TOUCH_SECONDS) < TOUCH_SECONDS:
             return
-        self._touched.pop(public_id, None)
-        self._touched[public_id] = now
-        while len(self._touched) > CACHE_SIZE:
-            del self._touched[next(iter(self._touched))]
-        task = asyncio.create_task(_write_last_use(public_id.decode()), name="key last use")
-        self._touching.add(task)
-        task.add_done_callback(self._touching.discard)
+        self._noted[public_id] = now
+        self._unwritten.add(public_id)
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._write(), name="last uses of keys")
+
+    async def close(self) -> None:
+        if self._writing is not None:
+            await asyncio.wait([self._writing], timeout=CLOSE_SECONDS)
+            self._writing.cancel()
+        await self._writer.close()
+
+    async def _write(self) -> None:
+        while self._unwritten:
+            some = list(self._unwritten)[:TOUCHED_AT_ONCE]
+            self._unwritten.difference_update(some)
+            try:
+                await self._writer.run(partial(_set_last_use, some))
+            except DatabaseError as error:
+                logger.warning("The last use of %d keys is not written: %s", len(some), error)
 
 
 def _usable_key(public_id: str) -> ApiKey | None:
@@ -216,19 +258,20 @@ def _usable_key(public_id: str) -> ApiKey | None:
     return keys.filter(public_id=public_id).first()
 
 
-async def _write_last_use(public_id: str) -> None:
-    try:
-        await database_sync_to_async(_set_last_use)(public_id)
-    except DatabaseError:
-        # A figure for people: the request it belongs to is served all the same.
-        logger.warning("The last use of key %s could not be written", public_id, exc_info=True)
+def _usable_keys() -> dict[str, _Known]:
+    rows = ApiKey.objects.filter(revoked_at=None).order_by()
+    found = rows.values_list("public_id", "team__name", "digest", "expires_at")
+    return {
+        public_id: _Known(team, digest, None if expires_at is None else expires_at.timestamp())
+        for public_id, team, digest, expires_at in found
+    }
 
 
-def _set_last_use(public_id: str) -> None:
+def _set_last_use(public_ids: list[str]) -> None:
     """Several processes may want to: whoever is first in a minute writes."""
     now = timezone.now()
     due = Q(last_used_at=None) | Q(last_used_at__lt=now - timedelta(seconds=TOUCH_SECONDS))
-    ApiKey.objects.filter(due, public_id=public_id).update(last_used_at=now)
+    ApiKey.objects.filter(due, public_id__in=public_ids).update(last_used_at=now)
 
 
 def key_in(headers: RawHeaders) -> bytes:

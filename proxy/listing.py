@@ -12,16 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from channels.db import database_sync_to_async
-
 from models_registry.launch import launch_specs
 from models_registry.models import Preset, Source
 from proxy.conf import ProxyConfig
+from proxy.queries import DatabaseThread, Shared
 from scheduler.client import SchedulerClient
 from scheduler.protocol import Failure, InstanceState, QueueEntry, Refused, SnapshotState
 
 ANSWER_SECONDS = 5.0
 """How long the scheduler may take: a list of models is asked for by people and by probes."""
+
+SPACING_SECONDS = 0.2
+"""All who ask for the list within this time share one query."""
 
 _MOST_USABLE_FIRST = ("loaded", "sleeping", "loading", "draining", "stopping")
 # While a child goes, it still holds its memory: llama.cpp's router, too, calls it loaded.
@@ -53,9 +55,23 @@ async def snapshot(scheduler: SchedulerClient) -> SnapshotState:
         ) from error
 
 
-async def models(scheduler: SchedulerClient) -> dict[str, Any]:
-    """The body of GET /models. Raises Refused when the scheduler is away."""
-    rows = await database_sync_to_async(registered)()
+class ModelList:
+    """GET /models, which clients poll and which reads the whole registry."""
+
+    def __init__(self) -> None:
+        self._thread = DatabaseThread("model-list")
+        self._rows = Shared(self._thread, registered, SPACING_SECONDS)
+
+    async def body(self, scheduler: SchedulerClient) -> dict[str, Any]:
+        """Raises Refused when the scheduler is away."""
+        return await models(scheduler, await self._rows.ask())
+
+    async def close(self) -> None:
+        await self._rows.close()
+        await self._thread.close()
+
+
+async def models(scheduler: SchedulerClient, rows: list[Listed]) -> dict[str, Any]:
     live = await snapshot(scheduler)  # last: it is true for a moment only
     instances = _by_preset(live.instances)
     queue = {entry.preset: entry for entry in live.queue}

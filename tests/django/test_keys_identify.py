@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -145,38 +146,119 @@ async def test_an_expired_key_is_refused_at_once_even_from_the_cache(ring, monke
     assert await refusal(ring, bearer(key)) == "invalid_api_key"
 
 
-async def test_many_at_once_cost_one_query_and_so_do_those_after_them(ring, key, monkeypatch):
-    asked = []
-    look_up = keys._usable_key
+class Counted:
+    """The look-up, counted; it can be made to fail or to hang."""
 
-    def counted(public_id: str):
-        asked.append(public_id)
-        return look_up(public_id)
+    def __init__(self) -> None:
+        self.queries = 0
+        self.error: Exception | None = None
+        self.hang = threading.Event()
+        self.hang.set()
+        self._real = keys._usable_keys
 
-    monkeypatch.setattr(keys, "_usable_key", counted)
+    def __call__(self):
+        self.queries += 1
+        self.hang.wait()
+        if self.error is not None:
+            raise self.error
+        return self._real()
+
+
+@pytest.fixture
+def counted(monkeypatch) -> Iterator[Counted]:
+    counted = Counted()
+    monkeypatch.setattr(keys, "_usable_keys", counted)
+    yield counted
+    counted.hang.set()
+
+
+async def test_many_at_once_cost_one_query_and_so_do_those_after_them(
+    ring, key, counted, monkeypatch
+):
     monkeypatch.setattr(keys, "CACHE_SECONDS", 60.0)
 
     callers = await asyncio.gather(*(ring.identify(bearer(key)) for _ in range(50)))
     await ring.identify(bearer(key))
 
     assert {caller.team for caller in callers} == {"blue"}
-    assert len(asked) == 1
+    assert counted.queries == 1
 
 
-async def test_unknown_keys_are_remembered_but_not_without_bound(ring, monkeypatch):
-    monkeypatch.setattr(keys, "CACHE_SIZE", 10)
-    for number in range(30):
-        digits = f"{number:08}".translate(str.maketrans("0189", "abcd"))
-        await refusal(ring, bearer(f"ck_{digits}_{'a' * 43}"))
-
-    assert len(ring._known) == 10
+def unknown(number: int) -> list[tuple[bytes, bytes]]:
+    digits = f"{number:08}".translate(str.maketrans("0189", "abcd"))
+    return bearer(f"ck_{digits}_{'a' * 43}")
 
 
-async def test_a_broken_database_fails_closed_and_says_to_come_again(ring, key, monkeypatch):
-    def broken(public_id: str):
-        raise OperationalError("gone")
+async def test_a_flood_of_unknown_keys_costs_few_queries_and_shuts_nobody_out(ring, key, counted):
+    flood = [asyncio.create_task(refusal(ring, unknown(n))) for n in range(2000)]
+    known = await asyncio.gather(*(ring.identify(bearer(key)) for _ in range(5)))
 
-    monkeypatch.setattr(keys, "_usable_key", broken)
+    assert set(await asyncio.gather(*flood)) == {"invalid_api_key"}
+    assert {caller.team for caller in known} == {"blue"}
+    assert counted.queries <= 2
+
+
+async def test_a_key_that_was_just_made_works_at_once_even_when_it_was_unknown(ring, key):
+    await ring.identify(bearer(key))
+    new = await sync_to_async(create_key)("new", "green")
+
+    assert (await ring.identify(bearer(new))).team == "green"
+
+
+async def test_a_known_key_goes_on_for_a_few_seconds_when_the_database_hangs(
+    ring, key, counted, monkeypatch
+):
+    monkeypatch.setattr(keys, "LOOKUP_OF_KNOWN_SECONDS", 0.02)
+    monkeypatch.setattr(keys, "LOOKUP_SECONDS", 0.05)
+    await ring.identify(bearer(key))
+    counted.hang.clear()
+    monkeypatch.setattr(keys, "CACHE_SECONDS", 0.0)
+
+    assert (await ring.identify(bearer(key))).team == "blue"
+    assert await refusal(ring, unknown(1)) == "auth_unavailable"
+    monkeypatch.setattr(keys, "STALE_SECONDS", 0.0)
+    assert await refusal(ring, bearer(key)) == "auth_unavailable"
+
+
+async def test_nobody_waits_for_the_writing_of_a_last_use(ring, key, monkeypatch):
+    writing, may_end = threading.Event(), threading.Event()
+
+    def slow(public_ids: list[str]) -> None:
+        writing.set()
+        may_end.wait()
+
+    monkeypatch.setattr(keys, "_set_last_use", slow)
+    monkeypatch.setattr(keys, "CACHE_SECONDS", 0.0)
+    try:
+        await ring.identify(bearer(key))
+        await asyncio.to_thread(writing.wait)
+        assert (await ring.identify(bearer(key))).team == "blue"
+        assert await refusal(ring, unknown(1)) == "invalid_api_key"
+    finally:
+        may_end.set()
+
+
+async def test_a_last_use_that_cannot_be_written_is_dropped(ring, key, monkeypatch, caplog):
+    def locked(public_ids: list[str]) -> None:
+        raise OperationalError("database is locked")
+
+    monkeypatch.setattr(keys, "_set_last_use", locked)
+    assert await ring.identify(bearer(key))
+    await ring.close()
+
+    assert "database is locked" in caplog.text
+    assert (await ApiKey.objects.aget()).last_used_at is None
+
+
+async def test_after_the_end_nobody_is_let_in(ring, key):
+    await ring.identify(bearer(key))
+    await ring.close()
+
+    assert await refusal(ring, unknown(1)) == "shutting_down"
+
+
+async def test_a_broken_database_fails_closed_and_says_to_come_again(ring, key, counted):
+    counted.error = OperationalError("gone")
     with pytest.raises(Refused) as refused:
         await ring.identify(bearer(key))
 
@@ -185,19 +267,12 @@ async def test_a_broken_database_fails_closed_and_says_to_come_again(ring, key, 
     assert refused.value.retry_after_seconds is not None
 
 
-async def test_a_database_that_hangs_fails_closed(ring, key, monkeypatch):
-    hang = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def hangs(public_id: str):
-        asyncio.run_coroutine_threadsafe(hang.wait(), loop).result()
-
-    monkeypatch.setattr(keys, "_usable_key", hangs)
+async def test_a_database_that_hangs_fails_closed(ring, key, counted, monkeypatch):
+    counted.hang.clear()
     monkeypatch.setattr(keys, "LOOKUP_SECONDS", 0.05)
-    try:
-        assert await refusal(ring, bearer(key)) == "auth_unavailable"
-    finally:
-        hang.set()
+
+    assert await refusal(ring, bearer(key)) == "auth_unavailable"
+    counted.hang.set()
 
 
 async def test_the_last_use_is_written_once_a_minute(ring, key):
