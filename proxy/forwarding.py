@@ -18,6 +18,8 @@ ATTEMPTS = 2
 LOST_SCHEDULERS = 3
 """How often a request is asked for again because the scheduler went away under it."""
 
+WORDS = "an administrator can see its last words"
+
 
 @dataclass(frozen=True, slots=True)
 class Order:
@@ -141,8 +143,9 @@ class Forwarding:
         if self._crashes >= ATTEMPTS:
             raise Refused(
                 "request_crashes_model",
-                f"Two instances of '{model}' died of this request{_words(ended)}. It is not tried"
-                " again: change the request, or the preset's options.",
+                f"Two instances of '{model}' died while this request was under way, the last one"
+                f"{_how(ended)}. It is not tried again here. If it happens once more with this"
+                f" request alone, change the request or the preset's options; {WORDS}.",
             )
         raise _broken_off(ended, model)
 
@@ -152,7 +155,7 @@ def _broken_off(ended: Ended | None, model: str) -> Refused:
     if ended is None:
         return Refused("model_died", f"The connection to the instance of '{model}' broke.")
     if ended.by_itself:
-        return Refused("model_died", f"The instance of '{model}' died{_words(ended)}.")
+        return Refused("model_died", f"The instance of '{model}' died{_how(ended)}; {WORDS}.")
     return Refused(
         "model_stopped",
         f"The instance of '{model}' was stopped ({ended.reason}).",
@@ -160,16 +163,13 @@ def _broken_off(ended: Ended | None, model: str) -> Refused:
     )
 
 
-def _words(ended: Ended | None) -> str:
-    if ended is None:
-        return ""
-    if ended.signal is not None:
-        how = f" of signal {ended.signal}"
-    elif ended.exit_code is not None:
-        how = f" with exit code {ended.exit_code}"
-    else:
-        how = ""
-    return f"{how}; its last words: {ended.words}" if ended.words else how
+def _how(ended: Ended | None) -> str:
+    """Never its last words: what a child says while it serves may hold other clients' texts."""
+    if ended is not None and ended.signal is not None:
+        return f" of signal {ended.signal}"
+    if ended is not None and ended.exit_code is not None:
+        return f" with exit code {ended.exit_code}"
+    return ""
 
 
 def interruption(interrupted: Interrupted, config: ProxyConfig) -> Refused | None:

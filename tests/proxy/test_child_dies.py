@@ -54,9 +54,21 @@ async def test_a_request_under_which_two_instances_crashed_is_refused(house):
 
     assert exchange.status == 500
     assert exchange.json["error"]["code"] == "request_crashes_model"
-    assert "GGML_ASSERT failed" in exchange.json["error"]["message"]
+    assert "while this request was under way" in exchange.json["error"]["message"]
+    assert "signal 9" in exchange.json["error"]["message"]
     assert exchange.header(b"x-should-retry") == b"false"
     assert not h.scheduler.held
+
+
+@pytest.mark.parametrize("endings", [[CRASH, CRASH], [STOPPED, CRASH]])
+async def test_no_client_is_told_what_a_child_said_while_it_served(house, endings):
+    """It may have quoted other clients, and the paths of this machine."""
+    async with house(dies, dies) as h:
+        h.scheduler.endings = endings
+        exchange = await Exchange(h.app, body=chat()).end()
+
+    assert CRASH.words
+    assert CRASH.words.encode() not in exchange.body
 
 
 @pytest.mark.parametrize(
