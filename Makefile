@@ -3,10 +3,11 @@
 ARGS ?=
 PYTHON := .venv/bin/python
 
-.PHONY: help serve test check format bench setup setup-dev
+.PHONY: help serve engine test check format bench setup setup-dev
 
 help:
 	@echo "make serve   set up, then serve at http://127.0.0.1:8080 (more options: make serve ARGS='--port 9000')"
+	@echo "make engine  build the engine anew for this machine"
 	@echo "make test    set up, then linters and all tests"
 	@echo "make check   linters, types, import rules, Django checks"
 	@echo "make format  let ruff rewrite"
@@ -20,6 +21,11 @@ setup-dev:
 
 serve: setup
 	@exec $(PYTHON) manage.py serve $(ARGS)
+
+# No setup before it: it is for when setup's engine does not run here.
+engine:
+	@[ -x $(PYTHON) ] || python3 -m venv .venv
+	@$(PYTHON) scripts/engine.py --again
 
 check: setup-dev
 	.venv/bin/ruff format --check .

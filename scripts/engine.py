@@ -1,6 +1,7 @@
 """Builds llama-cpp-python with the native llama-server into a wheel, once per machine.
 
     python scripts/engine.py           prints the wheel's path; builds it if need be
+    python scripts/engine.py --again   builds it anew, installs it and checks it (`make engine`)
     python scripts/engine.py --check   does the installed llama-server run?
 
 Progress and complaints go to stderr.
@@ -31,21 +32,34 @@ LAST_LINES = 40
 def main() -> int:
     if sys.argv[1:] == ["--check"]:
         return check()
+    again = sys.argv[1:] == ["--again"]
     requirement = engine_requirement()
     folder = cache_folder() / f"engine-{key(requirement)}"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two checkouts may ask at once
         wheel = find(folder)
-        if wheel is None:
-            if not build(requirement, folder):
+        if wheel is None or again:
+            if not build(requirement, folder):  # an older wheel stays when it fails
                 return 1
             wheel = find(folder)
     if wheel is None:
         say(f"the build ended well but left no wheel in {folder}")
         return 1
+    if again:
+        return install(wheel)
     print(wheel)
     return 0
+
+
+def install(wheel: Path) -> int:
+    """Over what is installed, then checked."""
+    say("installing the engine")
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "-q"]
+    done = subprocess.run([*command, "--force-reinstall", "--no-deps", str(wheel)])
+    if done.returncode != 0:
+        return 1
+    return check()
 
 
 def engine_requirement() -> str:

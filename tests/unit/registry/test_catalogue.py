@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import pytest
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -138,8 +137,8 @@ def test_a_line_that_only_looks_like_an_option_is_skipped(line: str) -> None:
 
 
 _PIECES = st.sampled_from(
-    ["-", "--", "--no-", "-c", "--ctx-size", ", ", " ", " " * 40, "N", "<0...100>", "[a|b]", "(env: X)",
-     "(default: ", "allowed values: ", "START END", "TYPE", "\n", "\x0c", "\u2028", "é"]
+    ["-", "--", "--no-", "-c", "--ctx-size", ", ", " ", " " * 40, "N", "<0...100>", "[a|b]",
+     "(env: X)", "(default: ", "allowed values: ", "START END", "TYPE", "\n", "\x0c", "\u2028", "é"]
 )  # fmt: skip
 
 

@@ -47,3 +47,14 @@ def test_the_readme_shows_the_two_commands():
 
     assert "make serve" in readme
     assert "make test" in readme
+
+
+def test_every_make_target_that_is_named_exists():
+    named = set()
+    for path in [*DOCUMENTS, *ROOT.glob("routerproj/**/*.py"), *ROOT.glob("models_registry/*.py")]:
+        named |= set(re.findall(r"`make ([a-z-]+)", path.read_text()))
+
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+
+    assert "engine" in named
+    assert named <= targets
