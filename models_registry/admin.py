@@ -103,9 +103,11 @@ class ModelFileAdmin(HistoryAdmin):
 
 
 def _see(model_file: ModelFile) -> None:
-    """What was checked a moment ago is there."""
-    model_file.size = files_state(model_file.path).size
-    model_file.missing_since = None
+    """As the disk is now. A file that is gone for now keeps its size and stays marked."""
+    state = files_state(model_file.path)
+    if not state.problem:
+        model_file.size = state.size
+        model_file.missing_since = None
 
 
 _LINES_SHOWN = 20

@@ -13,7 +13,7 @@ from django.core.exceptions import ValidationError
 from models_registry.catalogue import engine_catalogue
 from models_registry.engine_path import llama_server
 from models_registry.errors import EngineMissing
-from models_registry.naming import name_problem
+from models_registry.naming import name_problem, shards_problem
 from models_registry.preset_options import column_errors, column_options, extra_options
 
 if TYPE_CHECKING:
@@ -35,9 +35,16 @@ def validate_gpu_layers(value: str) -> None:
 
 
 def check_model_file(model_file: ModelFile) -> None:
-    """Both paths name readable files, absolutely."""
+    """Both paths name readable GGUFs, absolutely.
+
+    One that is as it was stored is not looked at: its file may be gone for now (a disk that is not
+    mounted), and the rest of the row can be edited all the same.
+    """
     errors = {}
+    stored = type(model_file).objects.filter(pk=model_file.pk).first() if model_file.pk else None
     for field, path in (("path", model_file.path), ("mmproj", model_file.mmproj)):
+        if stored is not None and path == getattr(stored, field):
+            continue
         if path and (problem := file_problem(path)):
             errors[field] = problem
     if errors:
@@ -45,7 +52,10 @@ def check_model_file(model_file: ModelFile) -> None:
 
 
 def file_problem(path: str) -> str:
-    """Why the engine could not read `path`; empty when it can."""
+    """Why `path` is no model that the engine could read; empty when it may be one.
+
+    Never waits for what is behind the path: a pipe or a device is not opened.
+    """
     if any(ord(character) < 32 for character in path):
         return "A path cannot hold control characters."
     if not Path(path).is_absolute():
@@ -56,9 +66,30 @@ def file_problem(path: str) -> str:
         return f"This file cannot be read: {error.strerror}."
     if not stat.S_ISREG(found.st_mode):
         return "This is not a file: choose the GGUF itself (of a sharded model, its first shard)."
-    if not os.access(path, os.R_OK):
+    if problem := shards_problem(Path(path).name):
+        return f"This file {problem}."
+    try:
+        begins = _first_bytes(path, len(MAGIC))
+    except PermissionError:
         return "This file cannot be read: give the account that runs Corral the right to."
+    except OSError as error:
+        return f"This file cannot be read: {error.strerror}."
+    if begins != MAGIC:
+        return "This is no GGUF file: it does not begin with the letters GGUF."
     return ""
+
+
+MAGIC = b"GGUF"
+
+
+def _first_bytes(path: str, count: int) -> bytes:
+    """Of a regular file; nothing of what took its place meanwhile."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        return os.read(descriptor, count) if regular else b""
+    finally:
+        os.close(descriptor)
 
 
 def check_preset(preset: Preset) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from django.test import Client
 from django.urls import reverse
 
 from models_registry.models import Alias, ModelFile, Preset
+from models_registry.validation import file_problem
 
 from .registry_rows import (
     FakeScheduler,
@@ -216,6 +218,8 @@ def test_without_an_engine_extra_options_are_not_taken_unchecked(
         ("/nowhere/a.gguf", "cannot be read"),
         ("/dev/null", "not a file"),
         ("/models/a\tb", "control characters"),
+        ("/etc/passwd", "no GGUF"),
+        ("/etc", "not a file"),
     ],
 )
 def test_a_model_file_must_be_a_readable_file(admin_client: Client, path: str, words: str) -> None:
@@ -224,6 +228,34 @@ def test_a_model_file_must_be_a_readable_file(admin_client: Client, path: str, w
     response = admin_client.post(url, {"path": path, "mmproj": ""})
 
     assert words in str(response.context["adminform"].form.errors["path"])
+
+
+def test_a_pipe_is_refused_without_waiting_for_who_writes_into_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.gguf")
+
+    assert "not a file" in file_problem(str(tmp_path / "a.gguf"))
+
+
+def test_a_projector_must_be_a_gguf_too(admin_client: Client, tmp_path: Path) -> None:
+    url = reverse("admin:models_registry_modelfile_add")
+    file = gguf(tmp_path / "b.gguf")
+
+    response = admin_client.post(url, {"path": str(file), "mmproj": "/etc/passwd"})
+
+    assert "no GGUF" in str(response.context["adminform"].form.errors["mmproj"])
+
+
+def test_a_row_whose_file_is_gone_for_now_can_be_edited(
+    admin_client: Client, tmp_path: Path
+) -> None:
+    row = ModelFile.objects.create(path=str(tmp_path / "gone.gguf"))
+    projector = gguf(tmp_path / "mmproj.gguf")
+    url = reverse("admin:models_registry_modelfile_change", args=[row.pk])
+
+    response = admin_client.post(url, {"path": row.path, "mmproj": str(projector)})
+
+    assert response.status_code == 302
+    assert ModelFile.objects.get().mmproj == str(projector)
 
 
 def test_a_model_file_added_by_hand_knows_its_size(admin_client: Client, tmp_path: Path) -> None:
