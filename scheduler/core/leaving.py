@@ -47,8 +47,9 @@ def kill(instance: Instance, reason: Reason, for_preset: PresetName | None = Non
 
 
 def leave(instance: Instance, reason: Reason, now: float) -> AskExit | Kill | Drain:
-    """After its leases, at once when it has none."""
-    return ask_exit(instance, reason, now) if instance.idle else drain(instance, reason)
+    """After the leases that somebody reads. What works for nobody is asked at once, like a victim:
+    a child that hangs would never end an abandoned lease."""
+    return drain(instance, reason) if instance.busy else ask_exit(instance, reason, now)
 
 
 def kill_overdue(instances: Iterable[Instance], now: float) -> list[Decision]:
@@ -70,9 +71,9 @@ def replace_stale(instances: Iterable[Instance], now: float) -> list[Decision]:
 
 
 def stop_drained(instances: Iterable[Instance], now: float) -> list[Decision]:
-    """A drain has come to its end when the last lease has."""
+    """A drain has come to its end when nobody reads any more."""
     return [
         ask_exit(instance, instance.reason or Reason.UNLOADED, now, instance.for_preset)
         for instance in instances
-        if instance.state is State.DRAINING and instance.idle
+        if instance.state is State.DRAINING and not instance.busy
     ]

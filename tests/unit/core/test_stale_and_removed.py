@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.core.decisions import AskExit, Drain, Kill, Reason, Undrain
-from scheduler.core.events import LoadingReported
+from scheduler.core.events import LoadingReported, UnloadAsked
 
 from .story import Story, codes, granted, preset, started
 
@@ -41,13 +41,12 @@ def test_a_stale_instance_goes_once_nobody_reads_from_it_and_who_waits_gets_the_
     assert granted(story.ready("a")) == [2]
 
 
-def test_a_stale_instance_with_only_abandoned_leases_takes_no_new_one():
+def test_a_stale_instance_goes_when_it_works_for_nobody():
     story = Story(preset("a", "old", parallel=2))
     story.busy(1, "a")
     story.edit(preset("a", "new", parallel=2))
 
-    assert story.abandon(1) == [Drain(1, Reason.REPLACED)]
-    assert story.release(1) == [AskExit(1, Reason.REPLACED)]
+    assert story.abandon(1) == [AskExit(1, Reason.REPLACED)]
 
 
 def test_applied_a_busy_stale_instance_drains_and_new_requests_wait_for_the_new_one():
@@ -210,12 +209,29 @@ def test_pins_and_time_outs_follow_an_edit_without_a_restart():
     assert story.of("a").preset.pinned
 
 
-def test_a_drain_ends_with_the_last_abandoned_lease():
+@pytest.mark.parametrize("how", ["unload", "apply", "remove"])
+def test_what_works_for_nobody_is_asked_at_once_and_killed_in_time(how):
+    """A child that hangs never ends an abandoned lease, and its drain would last for an hour."""
     story = Story(preset("a", "old", parallel=2))
     story.busy(1, "a")
-    story.busy(2, "a")
     story.abandon(1)
-    story.edit(NEW)
+    if how == "unload":
+        answer = story.tell(UnloadAsked("a"))
+    elif how == "apply":
+        answer = story.edit(preset("a", "new", parallel=2)) + story.apply("a")
+    else:
+        answer = story.edit()
 
-    assert story.release(2) == [Drain(1, Reason.REPLACED)]
-    assert story.release(1) == [AskExit(1, Reason.REPLACED)]
+    [asked] = answer
+    assert isinstance(asked, AskExit)
+    assert story.wait(10) == [Kill(1, Reason.STOP_TIMEOUT)]
+
+
+def test_a_drain_ends_with_its_last_reader():
+    story = Story(preset("a", parallel=2))
+    story.busy(1, "a")
+    story.busy(2, "a")
+    story.tell(UnloadAsked("a"))
+
+    assert story.abandon(1) == []
+    assert story.abandon(2) == [AskExit(1, Reason.UNLOADED)]

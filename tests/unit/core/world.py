@@ -190,7 +190,7 @@ class World(Outside):
         assert not (child.beside and self.pending()[0] in self.awaited), "A4: the head's memory"
 
     def drain(self, child: Child, reason: Reason) -> None:
-        assert child.leases, "drained an idle instance"
+        assert child.read_by_someone, "drained what nobody reads"
         assert not child.going
         assert not child.draining or reason is not child.drain_reason, "drained twice"
         assert self.may_leave(child, reason)
@@ -255,7 +255,7 @@ class World(Outside):
             )
             self.evict(instance, reason, for_preset)
             return
-        assert not child.leases or self.forcing, "stopped under a lease"
+        assert not child.read_by_someone or self.forcing, "stopped under a lease"
         assert child.drain_reason is reason or self.may_leave(child, reason)
 
     # Victims ------------------------------------------------------------------
