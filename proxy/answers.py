@@ -19,6 +19,13 @@ _NOT_READ = {"invalid_api_key", "auth_unavailable", "body_too_large", "request_t
 """Refusals whose body may be under way still: the connection ends with them."""
 
 
+class NoRoom(Refused):
+    """The body cannot be kept: it was not read to its end, and the connection ends."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__("queue_full", why, retry_after_seconds=5.0)
+
+
 async def send_json(
     send: Send, status: int, payload: object, request_id: bytes, headers: list[Header] | None = None
 ) -> None:
@@ -48,6 +55,6 @@ async def send_refusal(
         headers.append((b"www-authenticate", b"Bearer"))
     if isinstance(refused, MethodNotAllowed):
         headers.append((b"allow", ", ".join(refused.allowed).encode()))
-    if refused.code in _NOT_READ:
+    if refused.code in _NOT_READ or isinstance(refused, NoRoom):
         headers.append((b"connection", b"close"))
     await send_json(send, answer.status, answer.body, request_id, headers)

@@ -21,6 +21,8 @@ class ProxyConfig:
     models_max: int = 4
     max_body: int = 128 << 20
     retry_body: int = 8 << 20
+    body_memory: int = 256 << 20
+    spool_limit: int = 16 << 30
     body_timeout_seconds: float = 30.0
     connect_timeout_seconds: float = 5.0
     first_byte_timeout_seconds: float = 600.0
@@ -41,6 +43,8 @@ def proxy_config() -> ProxyConfig:
         models_max=max(0, settings.CORRAL_MODELS_MAX),
         max_body=settings.CORRAL_MAX_BODY,
         retry_body=settings.CORRAL_RETRY_BODY,
+        body_memory=settings.CORRAL_BODY_MEMORY,
+        spool_limit=settings.CORRAL_SPOOL_LIMIT,
         body_timeout_seconds=settings.CORRAL_BODY_TIMEOUT,
         connect_timeout_seconds=settings.CORRAL_CONNECT_TIMEOUT,
         first_byte_timeout_seconds=settings.CORRAL_FIRST_BYTE_TIMEOUT,

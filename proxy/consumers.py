@@ -12,7 +12,7 @@ from proxy import listing
 from proxy.abandoned import AbandonedAnswers
 from proxy.addressing import Endpoint, Kind, address, autoload_asked, dialect_of, find_endpoint
 from proxy.answers import Send, send_json, send_refusal
-from proxy.body import Body, read_body
+from proxy.body import Body, Room, read_body
 from proxy.conf import ProxyConfig, proxy_config
 from proxy.forwarding import Carriers, Forwarding, Order, interruption
 from proxy.headers import client_request_id, head_for_child, refuse_odd_headers
@@ -69,6 +69,7 @@ class GatewayApp:
         self._none_running.set()
         self._draining = False
         self._parsing = asyncio.Lock()
+        self._room = Room(self._config.body_memory, self._config.spool_limit)
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -205,7 +206,9 @@ class GatewayApp:
     async def _carry(self, carriage: Carriage) -> None:
         request, watch, config = carriage.request, carriage.watch, self._config
         arrived = watch.loop.time()
-        body = carriage.body = await read_body(request.receive, request.headers, config, watch)
+        body = carriage.body = await read_body(
+            request.receive, request.headers, config, watch, self._room
+        )
         watch.follow(request.receive, request.scope.get("extensions", {}).get(CLIENT_GONE))
         carriage.model = await self._addressed(body)
         carriers = await self._started()

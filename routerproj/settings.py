@@ -87,6 +87,10 @@ CORRAL_API_KEYS = env.words("CORRAL_API_KEYS", "LLAMA_API_KEY")
 CORRAL_CORS_ORIGINS = env.words("CORRAL_CORS_ORIGINS", "LLAMA_ARG_CORS_ORIGINS")
 CORRAL_MAX_BODY = env.whole("CORRAL_MAX_BODY", default=128 << 20, least=1024)
 CORRAL_RETRY_BODY = env.whole("CORRAL_RETRY_BODY", default=8 << 20)
+CORRAL_BODY_MEMORY = env.whole("CORRAL_BODY_MEMORY", default=256 << 20)
+"""Of all bodies together, per web process; beyond it they go to files at once."""
+CORRAL_SPOOL_LIMIT = env.whole("CORRAL_SPOOL_LIMIT", default=16 << 30)
+"""Of all those files together, per web process."""
 CORRAL_MAX_HEADERS = env.whole("CORRAL_MAX_HEADERS", default=16 << 10, least=1024)
 CORRAL_MAX_CONNECTIONS = env.whole("CORRAL_MAX_CONNECTIONS", default=2048, least=1)
 """Per web process."""

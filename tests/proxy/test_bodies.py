@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+import errno
 import gzip
 import os
 import stat
@@ -7,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from .asking import Exchange, chat
+from proxy import body
+
+from .asking import Exchange, chat, until
 from .fakes import Connection, Received
 
 
@@ -154,6 +158,97 @@ async def test_large_bodies_are_looked_at_like_small_ones(house, spooled):
 
     assert [exchange.status for exchange in exchanges] == [200] * 3
     assert broken.json["error"]["code"] == "invalid_json"
+
+
+MANY = 10
+LARGE = 100_000
+
+
+async def waiting(house, tmp_path, **settings) -> tuple[list[Exchange], list[int]]:
+    """Many requests with large bodies at once; and what each spool file held meanwhile."""
+    sizes: list[list[int]] = []
+    arrived = asyncio.Event()
+
+    async def looks(received: Received, child: Connection) -> None:
+        sizes.append([found.st_size for found in open_files(tmp_path / "tmp")])
+        if len(sizes) == MANY:
+            arrived.set()
+        await asyncio.wait_for(arrived.wait(), 30)
+        await child.answer(b"{}")
+
+    async with house(*[looks] * MANY, **settings) as h:
+        exchanges = [Exchange(h.app, body=chat(prompt="x" * LARGE)) for _ in range(MANY)]
+        for exchange in exchanges:
+            await exchange.end()
+        assert (h.app._room.held, h.app._room.spooled) == (0, 0)
+    assert not open_files(tmp_path / "tmp")
+    return exchanges, max(sizes, key=len)
+
+
+async def test_bodies_that_are_too_much_together_wait_in_files(house, tmp_path):
+    exchanges, files = await waiting(house, tmp_path, body_memory=3 * LARGE)
+
+    assert [exchange.status for exchange in exchanges] == [200] * MANY
+    assert len(files) >= MANY - 3
+
+
+async def test_small_bodies_wait_in_no_file_however_full_memory_is(house, tmp_path):
+    async with house(answers, body_memory=0) as h:
+        await Exchange(h.app, body=chat()).end()
+
+    assert not (tmp_path / "tmp").exists()
+
+
+def room_taken(app) -> tuple[int, int]:
+    return app._room.held, app._room.spooled
+
+
+async def test_files_that_are_too_much_together_are_refused_with_when_to_come_back(house):
+    async with house(answers, body_memory=0, spool_limit=LARGE) as h:
+        exchange = await Exchange(h.app, body=chat(prompt="x" * LARGE)).end()
+        assert room_taken(h.app) == (0, 0)
+
+    assert exchange.status == 503
+    assert exchange.json["error"]["code"] == "queue_full"
+    assert "CORRAL_SPOOL_LIMIT" in exchange.json["error"]["message"]
+    assert exchange.header(b"retry-after")
+    assert exchange.header(b"connection") == b"close"
+    assert not h.scheduler.asked
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT])
+async def test_a_full_disk_is_said_and_is_no_fault_of_ours(house, monkeypatch, error):
+    def full(*args) -> None:
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(body, "_write", full)
+    async with house(answers, retry_body=1000) as h:
+        exchange = await Exchange(h.app, body=chat(prompt="x" * LARGE)).end()
+        assert room_taken(h.app) == (0, 0)
+
+    assert exchange.status == 503
+    assert exchange.json["error"]["code"] == "queue_full"
+    assert "disk" in exchange.json["error"]["message"]
+
+
+async def test_a_disk_that_is_nearly_full_is_left_to_others(house, monkeypatch):
+    monkeypatch.setattr(body, "_KEPT_FREE", 1 << 60)
+    async with house(answers, retry_body=1000) as h:
+        exchange = await Exchange(h.app, body=chat(prompt="x" * LARGE)).end()
+
+    assert exchange.json["error"]["code"] == "queue_full"
+
+
+async def test_a_client_that_leaves_in_mid_body_takes_up_no_room(house):
+    async with house(answers, retry_body=150_000) as h:
+        exchange = Exchange(h.app)
+        for _ in range(3):
+            exchange.give(b"x" * LARGE, more=True)
+        await until(lambda: h.app._room.spooled)
+        exchange.leave()
+        await exchange.end()
+
+        assert room_taken(h.app) == (0, 0)
 
 
 async def test_a_compressed_body_is_refused_with_its_reason(house):
