@@ -101,12 +101,10 @@ def _checked(
 
 
 def _set_parallel(found: dict[str, EffectiveOption]) -> None:
-    """The engine's `auto` (unset, or negative) made explicit: four slots on one KV buffer."""
+    """The engine's `auto` (unset, or -1) made explicit: four slots on one KV buffer."""
     asked = found.get("parallel")
     if asked is not None and int(asked.value) > 0:
         return
-    if asked is not None and int(asked.value) == 0:
-        raise OptionError("parallel", "takes at least 1: a child without slots answers nobody")
     layer = asked.layer if asked else Layer.DEFAULT
     found["parallel"] = EffectiveOption("parallel", str(DEFAULT_PARALLEL), layer)
     found.setdefault("kv-unified", EffectiveOption("kv-unified", "true", layer))

@@ -10,6 +10,12 @@ from models_registry.errors import OptionError
 LONGEST_VALUE = 64 << 10
 """Characters. The kernel takes no argument of more than 128 KiB, in bytes."""
 
+_LIMITS = {"parallel": (1, 256)}
+"""A slot costs memory, and the scheduler counts them: what nobody means is a slip of the finger."""
+
+_AUTO = {"parallel": -1}
+"""Beyond the limit, and yet taken: the engine's word for its own choice."""
+
 _ON = frozenset({"on", "enabled", "true", "1"})  # llama.cpp's own words
 _OFF = frozenset({"off", "disabled", "false", "0"})
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
@@ -69,7 +75,19 @@ def _integer(option: Option, text: str, name: str) -> str:
     if not _INTEGER.fullmatch(text) or not -(2**31) <= int(text) <= highest:
         words = "".join(f" or {word}" for word in option.choices)
         raise OptionError(name, f"takes a whole number{words}, not {_quoted(text)}")
-    return str(int(text))
+    number = int(text)
+    least, most = _range(option)
+    if not least <= number <= most and number != _AUTO.get(option.key):
+        raise OptionError(name, f"takes a whole number from {least} to {most}, not {_quoted(text)}")
+    return str(number)
+
+
+def _range(option: Option) -> tuple[int, int]:
+    """What our own limit or the help says; anything when neither does."""
+    if option.key in _LIMITS:
+        return _LIMITS[option.key]
+    told = re.fullmatch(r"<(\d+)\.\.\.(\d+)>", option.hint)
+    return (int(told[1]), int(told[2])) if told else (-(2**31), 2**32 - 1)
 
 
 def _choice(option: Option, text: str, name: str) -> str:

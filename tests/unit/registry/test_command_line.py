@@ -105,9 +105,17 @@ def test_counted_slots_keep_the_engines_own_buffers() -> None:
     assert "kv-unified" not in found
 
 
-def test_a_child_without_slots_is_refused() -> None:
-    with pytest.raises(OptionError, match="at least 1"):
-        options(command_line={"parallel": "0"})
+@pytest.mark.parametrize("asked", ["0", "-2", "257", "2147483647"])
+def test_a_number_of_slots_that_nobody_means_is_refused(asked: str) -> None:
+    with pytest.raises(OptionError, match="from 1 to 256"):
+        options(command_line={"parallel": asked})
+
+
+def test_a_range_in_the_help_is_kept() -> None:
+    assert options(preset={"poll": "100"})["poll"].value == "100"
+
+    with pytest.raises(OptionError, match="from 0 to 100"):
+        options(preset={"poll": "101"})
 
 
 @pytest.mark.parametrize("layer", ["preset", "command_line"])
