@@ -184,6 +184,7 @@ class PresetAdmin(HistoryAdmin):
         context = {
             "preset": preset,
             "status": status,
+            "failure": live.failure_told(status),
             "badges": _state_told(status, pinned=preset.pinned),
             "away": statuses.away,
             "measured": measured,

@@ -45,7 +45,8 @@ class Report:
             )
             if names
         ]
-        summary = f"{self.found} models in the folder: {', '.join(done) or 'nothing changed'}"
+        models = "model" if self.found == 1 else "models"
+        summary = f"{self.found} {models} in the folder: {', '.join(done) or 'nothing changed'}"
         return [
             summary,
             *(f"new: {name}" for name in self.added),

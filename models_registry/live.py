@@ -63,3 +63,18 @@ def badges(status: PresetStatus) -> SafeString:
     if status.failure:
         told.append(badge("last load failed", "bad"))
     return format_html_join(" ", "{}", ((each,) for each in told))
+
+
+_REASONS = {
+    "failed_to_load": "it ended before it was ready",
+    "out_of_memory": "there was not enough memory",
+}
+"""The codes that the scheduler writes before a child's last words."""
+
+
+def failure_told(status: PresetStatus) -> str:
+    """Why the last load failed, in words; empty when it did not."""
+    code, colon, words = status.failure.partition(":")
+    if code not in _REASONS:
+        return status.failure
+    return f"{_REASONS[code]}{colon if words.strip() else ''}{words.rstrip()}"

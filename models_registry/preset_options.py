@@ -71,13 +71,14 @@ def extra_lines(text: str) -> Iterator[Line | OptionError]:
     """The lines of `text`, or what is wrong with one.
 
     Empty lines and lines that begin with # or ; say nothing. Unlike in llama.cpp's INI files a
-    value runs to the end of its line, whatever is in it.
+    value runs to the end of its line, whatever is in it. `--key value`, as it stands on a command
+    line, is taken too.
     """
     for number, line in enumerate(text.splitlines(), start=1):
         line = line.strip()
         if not line or line[0] in "#;":
             continue
-        key, equals, value = (part.strip() for part in line.partition("="))
+        key, equals, value = _split(line)
         if not key or not equals:
             yield OptionError(
                 f"line {number}", f"{line[:40]!r} is not `key = value` (a switch: `key = true`)"
@@ -86,6 +87,15 @@ def extra_lines(text: str) -> Iterator[Line | OptionError]:
             yield OptionError(f"line {number}: {key}", "has no value after the =")
         else:
             yield Line(number, key, value)
+
+
+def _split(line: str) -> tuple[str, str, str]:
+    """(key, what stands between, value), without blanks around them."""
+    word, blank, rest = line.partition(" ")
+    if word.startswith("-") and "=" not in word and blank and not rest.lstrip().startswith("="):
+        return word, blank, rest.strip()
+    key, equals, value = line.partition("=")
+    return key.strip(), equals, value.strip()
 
 
 def extra_options(

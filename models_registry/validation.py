@@ -114,12 +114,19 @@ def _option_errors(preset: Preset) -> dict[str, list[str]]:
     except EngineMissing as error:
         if not preset.extra_options.strip():
             return {}
-        return {"extra_options": [f"These options cannot be checked now: {error}."]}
-    errors = {field: [f"{error}."] for field, error in column_errors(preset, catalogue).items()}
+        return {"extra_options": [_sentence(f"These options cannot be checked now: {error}")]}
+    errors = {
+        field: [_sentence(str(error))] for field, error in column_errors(preset, catalogue).items()
+    }
     _, extra = extra_options(preset.extra_options, catalogue, taken=column_options(preset))
     if extra:
-        errors["extra_options"] = [f"{error}." for error in extra]
+        errors["extra_options"] = [_sentence(str(error)) for error in extra]
     return errors
+
+
+def _sentence(text: str) -> str:
+    """A question keeps its own mark."""
+    return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
 def check_alias(alias: Alias) -> None:

@@ -67,6 +67,7 @@ def test_the_buttons_and_the_actions_ask_the_scheduler(
     assert scheduler.times(verb) == 2
     for response in (by_button, by_action):
         assert any(words in message for message in messages_of(response))
+        assert words in response.content.decode()  # names are case sensitive: shown as they are
 
 
 @pytest.mark.parametrize("verb", ASKED)

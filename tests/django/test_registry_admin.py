@@ -109,6 +109,24 @@ def test_a_presets_page_shows_the_last_words_of_its_failure(
     assert EVIL not in page
 
 
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [
+        ("failed_to_load: no such tensor", "it ended before it was ready: no such tensor"),
+        ("failed_to_load: ", "it ended before it was ready"),
+        ("out_of_memory: failed to allocate", "there was not enough memory: failed to allocate"),
+    ],
+)
+def test_a_failures_code_is_put_into_words(
+    admin_client: Client, scheduler: FakeScheduler, preset: Preset, failure: str, told: str
+) -> None:
+    scheduler.answer = {"first": PresetStatus("unloaded", failure=failure)}
+
+    page = admin_client.get(page_of(preset)).content.decode()
+
+    assert f">{told}</p>" in page
+
+
 def test_a_presets_page_shows_each_option_with_its_origin_and_the_command_line(
     admin_client: Client, scheduler: FakeScheduler, preset: Preset, settings: Any
 ) -> None:
@@ -227,7 +245,7 @@ def test_the_models_folder_is_rescanned_by_a_button(
     response = admin_client.post(url, follow=True)
 
     assert Preset.objects.get().name == "new"
-    assert messages_of(response)[0] == "1 models in the folder: 1 new"
+    assert messages_of(response)[0] == "1 model in the folder: 1 new"
     assert admin_client.get(url).status_code == 405
 
 

@@ -295,7 +295,7 @@ def test_the_command_says_what_it_found(tmp_path: Path, settings: Any) -> None:
 
     call_command("rescan", stdout=out)
 
-    assert out.getvalue() == "1 models in the folder: 1 new\nnew: a\n"
+    assert out.getvalue() == "1 model in the folder: 1 new\nnew: a\n"
 
 
 def test_the_command_fails_without_a_folder(tmp_path: Path, settings: Any) -> None:

@@ -102,7 +102,10 @@ def test_a_good_preset_is_saved_with_its_alias(admin_client: Client, model_file:
         ("m = /etc/passwd", "refused because it has a field of its own"),
         ("stop-timeout = 3", "set the preset&#x27;s own field: Stop timeout"),
         ("load-on-startup = 1", "set the preset&#x27;s own field: Load on startup"),
-        ("temprature = 1", "did you mean temperature"),
+        ("temprature = 1", "did you mean temperature?"),
+        ("--host 0.0.0.0", "--host: refused because it would let the child listen"),
+        ("parallel = 0", "from 1 to 256"),
+        ("parallel = 2147483647", "from 1 to 256"),
         ("temp = hot", "takes a number"),
         ("temp =", "has no value"),
         ("no-warmup", "is not `key = value`"),
@@ -266,3 +269,26 @@ def test_a_model_file_added_by_hand_knows_its_size(admin_client: Client, tmp_pat
 
     assert response.status_code == 302
     assert ModelFile.objects.get(path=str(file)).size == 99
+
+
+@pytest.mark.parametrize("line", ["--temp 0.5", "--temp = 0.5", "--temp=0.5", "temp = 0.5"])
+def test_an_option_may_be_written_as_on_a_command_line(
+    admin_client: Client, model_file: ModelFile, line: str
+) -> None:
+    assert errors_of(admin_client, form(model_file, extra_options=line)) == {}
+
+
+def test_a_question_at_the_end_of_an_error_keeps_its_mark(
+    admin_client: Client, model_file: ModelFile
+) -> None:
+    found = errors_of(admin_client, form(model_file, extra_options="temprature = 1"))
+
+    assert "?." not in str(found)
+
+
+def test_more_slots_than_anybody_means_are_refused_at_their_field(
+    admin_client: Client, model_file: ModelFile
+) -> None:
+    found = errors_of(admin_client, form(model_file, parallel="100000"))
+
+    assert "from 1 to 256" in str(found["parallel"])
