@@ -73,14 +73,63 @@ ENDPOINTS: dict[str, Endpoint] = {
 }
 
 
+NOT_CARRIED = frozenset(
+    {
+        "/apply-template",
+        "/audio/transcriptions",
+        "/chat/completions/input_tokens",
+        "/cors-proxy",
+        "/detokenize",
+        "/embedding",
+        "/infill",
+        "/lora-adapters",
+        "/metrics",
+        "/models/load",
+        "/models/sse",
+        "/models/unload",
+        "/rerank",
+        "/reranking",
+        "/responses",
+        "/responses/input_tokens",
+        "/slots",
+        "/tokenize",
+        "/tools",
+        "/v1/audio/transcriptions",
+        "/v1/chat/completions/control",
+        "/v1/chat/completions/input_tokens",
+        "/v1/messages",
+        "/v1/messages/count_tokens",
+        "/v1/realtime",
+        "/v1/rerank",
+        "/v1/reranking",
+        "/v1/responses",
+        "/v1/responses/input_tokens",
+        "/v1/stream",
+        "/v1/streams/lookup",
+        "/v1/systemone",
+    }
+)
+"""Paths of llama.cpp's: their clients are told that it is the gateway, not the address."""
+
+_NOT_CARRIED_METHODS = frozenset({("POST", "/models"), ("DELETE", "/models"), ("POST", "/props")})
+
+
+def is_not_carried(path: str) -> bool:
+    return path in NOT_CARRIED or path.startswith("/slots/")
+
+
 def find_endpoint(path: str, method: str) -> Endpoint:
     """Raises Refused: `not_found`, or MethodNotAllowed."""
     endpoint = ENDPOINTS.get(path)
+    if endpoint is not None and method in endpoint.methods:
+        return endpoint
+    if is_not_carried(path) or (method, path) in _NOT_CARRIED_METHODS:
+        raise Refused(
+            "not_found", f"{method} {path} is one of llama.cpp's that this gateway does not carry."
+        )
     if endpoint is None:
         raise Refused("not_found", f"There is no endpoint {method} {path} on this gateway.")
-    if method not in endpoint.methods:
-        raise MethodNotAllowed(method, path, endpoint.methods)
-    return endpoint
+    raise MethodNotAllowed(method, path, endpoint.methods)
 
 
 LONGEST_MODEL = 200

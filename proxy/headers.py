@@ -52,11 +52,27 @@ _FORBIDDEN = re.compile(rb"[\r\n\x00]")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
 
+LONGEST_FIELD = 8000
+"""Bytes of one header, or of the target. llama-server answers nothing but an empty 400 from 8 KiB
+on; the same for more than a hundred fields, and four of them are ours."""
+
+MOST_FIELDS = 96
+
+
 def refuse_odd_headers(headers: RawHeaders) -> None:
-    """Raises Refused for a header that could be read as more than one, and for an encoded body."""
+    """Raises Refused for a header that could be read as more than one, for an encoded body, and for
+    what is more than a child takes."""
     if _FORBIDDEN.search(b"".join([part for header in headers for part in header])):
         raise Refused("invalid_request", "A header holds CR, LF or NUL.")
+    if len(headers) > MOST_FIELDS:
+        raise Refused("headers_too_large", f"There are more than {MOST_FIELDS} headers.")
     for name, value in headers:
+        if len(value) + len(name) > LONGEST_FIELD and name not in _NOT_TO_THE_CHILD:
+            raise Refused(
+                "headers_too_large",
+                f"The header {name.decode('latin-1')[:40]} is longer than {LONGEST_FIELD} bytes,"
+                " which is more than llama-server takes.",
+            )
         if name == b"content-encoding" and value.strip().lower() not in (b"", b"identity"):
             raise Refused(
                 "invalid_request", "Compressed request bodies are not taken: send it as it is."
@@ -69,10 +85,12 @@ def head_for_child(
     """The head of the request to a child, as it goes over the wire. The headers that may pass are
     passed as they came, in their order.
 
-    Raises Refused for a query that would not stay on its line.
+    Raises Refused for a query that would not stay on its line, or is longer than a child takes.
     """
     if _NOT_IN_A_TARGET.search(query):
         raise Refused("invalid_request", "The query holds a blank or a control character.")
+    if len(query) > LONGEST_FIELD:
+        raise Refused("headers_too_large", f"The query is longer than {LONGEST_FIELD} bytes.")
     dropped = _with_named_by_connection(_NOT_TO_THE_CHILD, headers)
     target = b"%b?%b" % (path.encode(), query) if query else path.encode()
     lines = [

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from proxy.addressing import ENDPOINTS
+from proxy.addressing import ENDPOINTS, is_not_carried
 
 _PREFIXES = ("/v1/", "/models/")
 
 
 def is_gateway_path(path: str) -> bool:
-    """Also true for unknown paths under the gateway's prefixes: their 404 is JSON."""
-    return path in ENDPOINTS or path == "/v1" or path.startswith(_PREFIXES)
+    """Also true for unknown paths under the gateway's prefixes, and for those of llama.cpp's
+    that are not carried: their 404 is JSON."""
+    return path in ENDPOINTS or path == "/v1" or path.startswith(_PREFIXES) or is_not_carried(path)

@@ -41,13 +41,15 @@ class GuardConfig:
     """`open_hosts` is None where keys are asked for; else the hosts under which the gateway may be
     reached without one, and `open_origins` the pages that may call it. `max_form` is the limit of
     what Django reads, the admin's forms and the management API: it keeps bodies before it knows
-    who sends them."""
+    who sends them. `django_hosts` are those under which Django's paths may be reached; None leaves
+    it to Django."""
 
     max_body: int
     body_timeout_seconds: float
     max_form: int | None = None
     open_hosts: tuple[str, ...] | None = None
     open_origins: tuple[str, ...] = ()
+    django_hosts: tuple[str, ...] | None = None
 
 
 class Guard:
@@ -73,10 +75,11 @@ class Guard:
         token = request_id.set(identifier)
         gateway = self._is_gateway_path(scope["path"])
         config = self._config if gateway else self._form_config
-        exchange = Exchange(identifier, receive, send, config)
+        plain = not gateway and rules.wants_a_page(scope)
+        exchange = Exchange(identifier, receive, send, config, plain=plain)
         try:
             try:
-                exchange.expect(self._check(scope, config))
+                exchange.expect(self._check(scope, config, gateway=gateway))
             except Refused as error:
                 await exchange.refuse(error)
                 return
@@ -103,14 +106,16 @@ class Guard:
                 )
             )
 
-    def _check(self, scope: Scope, config: GuardConfig) -> int | None:
+    def _check(self, scope: Scope, config: GuardConfig, *, gateway: bool) -> int | None:
         """The declared length of the body, of a request that may pass. Raises Refused."""
         length = rules.check_headers(scope)
         rules.check_path(scope)
         if length is not None and length > config.max_body:
             raise self.too_large(config)
-        if self._config.open_hosts is not None and self._is_gateway_path(scope["path"]):
-            rules.check_origin(scope, self._config.open_hosts, self._config.open_origins)
+        if not gateway and config.django_hosts is not None:
+            rules.check_host(scope, config.django_hosts)
+        if gateway and config.open_hosts is not None:
+            rules.check_origin(scope, config.open_hosts, config.open_origins)
         return length
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -139,13 +144,23 @@ class Exchange:
     Once refused, the application is told that its client left, and what it still sends is dropped.
     """
 
-    def __init__(self, identifier: str, receive: Receive, send: Send, config: GuardConfig) -> None:
+    def __init__(
+        self,
+        identifier: str,
+        receive: Receive,
+        send: Send,
+        config: GuardConfig,
+        *,
+        plain: bool = False,
+    ) -> None:
+        """`plain`: a refusal is a sentence, not JSON."""
         self.identifier = identifier
         self.started = False
         self.refused = False
         self._receive = receive
         self._send = send
         self._config = config
+        self._plain = plain
         self._body_over = False
         self._received = 0
         self._waited = 0.0
@@ -204,7 +219,7 @@ class Exchange:
             return
         self.started = True
         logger.info("refused: %s", error.message)
-        status, headers, body = refusal(error, self.identifier)
+        status, headers, body = refusal(error, self.identifier, plain=self._plain)
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
         await self._send({"type": "http.response.body", "body": body})
 

@@ -116,11 +116,37 @@ def check_origin(scope: Any, allowed_hosts: Collection[str], origins: Iterable[s
     origin = first_value(scope, b"origin").decode("latin-1")
     if not origin or origin in origins or "*" in origins:
         return
-    if not host_allowed(urlsplit(origin).hostname or "", allowed_hosts):
+    if not host_allowed(_host_of(origin), allowed_hosts):
         raise Refused(
             "host_not_allowed",
             f"pages of {origin!r} are not served: add it with --cors-origins if they should be",
         )
+
+
+def _host_of(origin: str) -> str:
+    """Empty when it has none, or is no origin at all."""
+    try:
+        return urlsplit(origin).hostname or ""
+    except ValueError:
+        return ""
+
+
+def check_host(scope: Any, allowed_hosts: Collection[str]) -> None:
+    """For what Django answers: it refuses other hosts itself, but with a page of its own and a
+    traceback in the log. Raises Refused."""
+    host = host_name(first_value(scope, b"host").decode("latin-1"))
+    if not host_allowed(host, allowed_hosts):
+        raise Refused(
+            "host_not_allowed",
+            f"the host {host!r} is not served here: use an address in CORRAL_ALLOWED_HOSTS, or add"
+            " this one to it",
+        )
+
+
+def wants_a_page(scope: Any) -> bool:
+    """A browser that shows its answer to a person, who can make nothing of JSON."""
+    is_page = not scope["path"].startswith("/router/api/")
+    return is_page and b"text/html" in first_value(scope, b"accept")
 
 
 def host_name(host: str) -> str:

@@ -10,15 +10,22 @@ from scheduler.protocol import ERRORS, Refused
 
 Header = tuple[bytes, bytes]
 
+JSON = b"application/json; charset=utf-8"
 
-def refusal(error: Refused, request_id: str) -> tuple[int, list[Header], bytes]:
-    """Status, headers and body. The connection is closed after it: what follows was not read."""
+
+def refusal(
+    error: Refused, request_id: str, *, plain: bool = False
+) -> tuple[int, list[Header], bytes]:
+    """Status, headers and body; a sentence for people when `plain`. The connection is closed after
+    it: what follows was not read."""
     kind = ERRORS[error.code]
-    body = json.dumps(
-        {"error": {"message": error.message, "type": kind.type, "param": None, "code": error.code}}
-    ).encode()
+    if plain:
+        body = f"{error.message[:1].upper()}{error.message[1:]}.\n".encode()
+    else:
+        told = {"message": error.message, "type": kind.type, "param": None, "code": error.code}
+        body = json.dumps({"error": told}).encode()
     headers: list[Header] = [
-        (b"content-type", b"application/json; charset=utf-8"),
+        (b"content-type", b"text/plain; charset=utf-8" if plain else JSON),
         (b"content-length", str(len(body)).encode()),
         (b"cache-control", b"no-store"),
         (b"connection", b"close"),

@@ -48,6 +48,7 @@ class Wiring:
                 body_timeout_seconds=settings.CORRAL_BODY_TIMEOUT,
                 open_hosts=tuple(settings.ALLOWED_HOSTS) if settings.CORRAL_NO_AUTH else None,
                 open_origins=origins,
+                django_hosts=tuple(settings.ALLOWED_HOSTS),
             ),
             origins,
             heartbeat,

@@ -56,6 +56,13 @@ async def test_a_sandboxed_page_is_refused() -> None:
     assert await status((b"host", b"localhost"), (b"origin", b"null")) == 403
 
 
+@pytest.mark.parametrize(
+    "origin", [b"http://[::1", b"http://[", b"http://]", b"http://[v9.x]", b"\xff\xfe", b"//"]
+)
+async def test_an_origin_that_is_none_is_refused(origin: bytes) -> None:
+    assert await status((b"host", b"localhost"), (b"origin", origin)) == 403
+
+
 async def test_a_page_from_this_machine_passes() -> None:
     assert await status((b"host", b"localhost"), (b"origin", b"http://localhost:3000")) == 200
 

@@ -144,3 +144,38 @@ async def test_an_exception_is_hidden_before_the_answer_and_cuts_it_after(
     assert (cut, exchange.status) == (started, status)
     assert b"inside story" not in exchange.body
     assert "inside story" in caplog.text
+
+
+HOSTS = GuardConfig(100, 30.0, django_hosts=("localhost", ".lan.example"))
+BROWSER = (b"accept", b"text/html,application/xhtml+xml,*/*;q=0.8")
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"), [(b"/admin/", []), (b"/router/api/presets", [BROWSER])]
+)
+async def test_another_host_is_refused_for_djangos_paths_in_json_for_programs(
+    path: bytes, headers: list[tuple[bytes, bytes]], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "routerproj.guard")
+    exchange = await through(scope(path, [(b"host", b"evil.example"), *headers]), HOSTS)
+
+    assert (exchange.status, exchange.code) == (403, "host_not_allowed")
+    assert "CORRAL_ALLOWED_HOSTS" in json.loads(exchange.body)["error"]["message"]
+    assert len(caplog.records) == 1
+
+
+async def test_another_host_is_refused_in_a_sentence_for_a_person() -> None:
+    exchange = await through(scope(b"/admin/", [(b"host", b"evil.example:80"), BROWSER]), HOSTS)
+
+    assert exchange.status == 403
+    assert exchange.headers[b"content-type"].startswith(b"text/plain")
+    assert exchange.body.startswith(b"The host 'evil.example' is not served here")
+
+
+@pytest.mark.parametrize("host", [b"localhost:1", b"a.lan.example"])
+async def test_an_allowed_host_reaches_django(host: bytes) -> None:
+    assert (await through(scope(b"/admin/", [(b"host", host)]), HOSTS)).status == 200
+
+
+async def test_the_gateways_own_paths_take_any_host_with_a_key() -> None:
+    assert (await through(scope(b"/v1/models", [(b"host", b"evil.example")]), HOSTS)).status == 200

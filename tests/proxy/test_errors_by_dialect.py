@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from proxy.routing import is_gateway_path
 from scheduler.protocol import Refused
 
 from .asking import Exchange, chat
@@ -119,3 +120,32 @@ async def test_autoload_is_asked_for_as_in_llama_cpp(house, query, asked):
         await Exchange(h.app, body=chat(), query=query).end()
 
     assert h.scheduler.asked[0].autoload is asked
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/slots"),
+        ("POST", "/slots/0"),
+        ("POST", "/tokenize"),
+        ("POST", "/detokenize"),
+        ("POST", "/apply-template"),
+        ("POST", "/infill"),
+        ("GET", "/lora-adapters"),
+        ("POST", "/rerank"),
+        ("POST", "/models/load"),
+        ("POST", "/models/unload"),
+        ("DELETE", "/models"),
+        ("POST", "/v1/rerank"),
+    ],
+)
+async def test_a_path_of_llama_cpps_that_is_not_carried_says_so(house, method, path):
+    assert is_gateway_path(path)
+    async with house(answers) as h:
+        exchange = await Exchange(h.app, path, method=method, body=b"{}").end()
+
+    error = exchange.json["error"]
+    assert exchange.status == 404
+    assert error["code"] == "not_found"
+    assert "does not carry" in error["message"]
+    assert error.get("status") == (None if path.startswith("/v1") else 404)

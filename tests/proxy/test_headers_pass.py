@@ -119,3 +119,35 @@ async def test_a_query_that_would_not_stay_on_its_line_is_refused(house, query):
     assert exchange.json["error"]["code"] == "invalid_request"
     assert not h.scheduler.asked
     assert not h.child.received
+
+
+async def refusal(house, **asked) -> Exchange:
+    async with house(answers) as h:
+        exchange = await Exchange(h.app, body=chat(), **asked).end()
+        assert not h.child.received
+    return exchange
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"headers": [(b"x-long", b"x" * 8000)]},
+        {"headers": [(b"x-%d" % number, b"") for number in range(97)]},
+        {"query": b"q=" + b"x" * 8000},
+    ],
+)
+async def test_headers_that_a_child_would_not_take_are_refused_with_their_reason(house, asked):
+    """It would answer with an empty 400."""
+    exchange = await refusal(house, **asked)
+
+    assert exchange.status == 431
+    assert exchange.json["error"]["code"] == "headers_too_large"
+
+
+async def test_a_long_header_that_stays_with_the_gateway_is_no_reason(house):
+    async with house(answers) as h:
+        headers = [(b"cookie", b"x" * 9000), (b"x-long", b"x" * 7000)]
+        exchange = await Exchange(h.app, body=chat(), headers=headers).end()
+
+    assert exchange.status == 200
+    assert h.child.received[0].header("x-long") == "x" * 7000
