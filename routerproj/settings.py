@@ -143,6 +143,7 @@ if env.flag("CORRAL_DAPHNE", default=False):
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "routerproj.static_files.StaticFiles",
+    "routerproj.password_checks.FewPasswordChecks",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
