@@ -14,6 +14,7 @@ def rescan_models_dir() -> Report:
     """Rescan the configured folder. Raises ModelsFolderMissing, also when none is configured."""
     if not settings.CORRAL_MODELS_DIR:
         raise ModelsFolderMissing(
-            "no models folder is configured: set CORRAL_MODELS_DIR, or serve with --models-dir"
+            "no models folder is known here: name it with --models-dir FOLDER (of serve, or of "
+            "`manage.py rescan`, which does not see serve's), or set CORRAL_MODELS_DIR for both"
         )
     return rescan(Path(settings.CORRAL_MODELS_DIR))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +13,9 @@ from django.db import connections, transaction
 
 from models_registry.demo import register_demo
 from models_registry.discovery import rescan
-from models_registry.models import Preset
+from models_registry.models import Preset, Source
 from models_registry.registration import register_model
+from models_registry.validation import file_problem
 from proxy.keys import create_key
 from proxy.models import ApiKey
 
@@ -68,11 +70,14 @@ def offer_models(*, models_dir: str, model: str, demo: bool) -> tuple[list[str],
 
 
 def some_model(preferred: str) -> str:
-    """A model for the example; empty when none is offered."""
-    names = list(Preset.objects.order_by("id").values_list("name", flat=True))
-    if preferred in names:
+    """A model for the example, the demo's or one whose file can be read if there is such a one;
+    empty when none is offered."""
+    presets = list(Preset.objects.select_related("model_file").order_by("id"))
+    if any(preset.name == preferred for preset in presets):
         return preferred
-    return next((name for name in ("smollm2", *names) if name in names), "")
+    presets.sort(key=lambda preset: preset.source != Source.DEMO)
+    sound = (preset for preset in presets if not file_problem(preset.model_file.path))
+    return next((preset.name for preset in (*itertools.islice(sound, 1), *presets)), "")
 
 
 def let_go_of_the_database() -> None:

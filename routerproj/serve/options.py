@@ -132,7 +132,9 @@ Serves the gateway and the admin; starts and watches the scheduler, web and jobs
   --models-autoload, --no-models-autoload
                           load a model when it is asked for (yes)    LLAMA_ARG_MODELS_AUTOLOAD
   -m, --model PATH        offer this file too, and load it
-  --api-key KEYS          further keys, separated by commas          LLAMA_API_KEY
+  --api-key KEYS          further keys, separated by commas; other   LLAMA_API_KEY
+                          accounts see them in the process list: the
+                          variable and the file are not seen there
   --api-key-file PATH     the same, one a line
   --cors-origins ORIGINS  pages that may call the gateway (none)     LLAMA_ARG_CORS_ORIGINS
   --no-auth               ask for no key; on a loopback address only

@@ -305,3 +305,10 @@ def test_the_command_fails_without_a_folder(tmp_path: Path, settings: Any) -> No
         call_command("rescan")
     with pytest.raises(CommandError, match="cannot be listed"):
         call_command("rescan", models_dir=tmp_path / "nothing")
+
+
+def test_without_a_folder_the_command_says_how_to_name_it(settings: Any) -> None:
+    settings.CORRAL_MODELS_DIR = ""
+
+    with pytest.raises(CommandError, match="--models-dir"):
+        call_command("rescan")

@@ -17,7 +17,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--models-dir", type=Path, help="The folder, instead of CORRAL_MODELS_DIR."
+            "--models-dir",
+            type=Path,
+            help="The folder, as serve was given it; else CORRAL_MODELS_DIR.",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
