@@ -57,6 +57,27 @@ def test_a_name_that_cannot_be_kept_is_refused_and_nothing_is_made(name, team):
     assert Team.objects.count() == 1
 
 
+def test_a_second_key_of_a_name_is_made_only_when_it_is_meant():
+    call_command("createkey", "laptop", stdout=StringIO())
+
+    with pytest.raises(CommandError, match="--again"):
+        call_command("createkey", "laptop", stdout=StringIO())
+    assert ApiKey.objects.count() == 1
+
+    call_command("createkey", "laptop", "--again", stdout=StringIO())
+    call_command("createkey", "laptop", "--team", "builders", stdout=StringIO())
+    assert ApiKey.objects.count() == 3
+
+
+def test_the_name_of_a_revoked_key_is_free():
+    call_command("createkey", "laptop", stdout=StringIO())
+    ApiKey.objects.update(revoked_at="2026-01-01T00:00:00Z")
+
+    call_command("createkey", "laptop", stdout=StringIO())
+
+    assert ApiKey.objects.count() == 2
+
+
 def test_no_two_keys_are_alike():
     made = {create_key("same") for _ in range(20)}
 

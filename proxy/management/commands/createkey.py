@@ -1,4 +1,4 @@
-"""`manage.py createkey NAME [--team TEAM] [--admin]`: a new API key, printed as the last line."""
+"""`manage.py createkey NAME [--team TEAM] [--admin] [--again]`: a new API key, printed as the last line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from proxy.keys import create_key
-from proxy.models import DEFAULT_TEAM, Scope
+from proxy.models import DEFAULT_TEAM, ApiKey, Scope
 
 
 class Command(BaseCommand):
@@ -20,10 +20,24 @@ class Command(BaseCommand):
         parser.add_argument(
             "--admin", action="store_true", help="the key may manage everything (docs/rest.md)"
         )
+        parser.add_argument(
+            "--again", action="store_true", help="also when the team has a key of this name"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if not options["again"]:
+            self._refuse_a_second(options["name"], options["team"])
         scope = Scope.ADMIN if options["admin"] else Scope.INFERENCE
         try:
             self.stdout.write(create_key(options["name"], options["team"], scope=scope))
         except ValidationError as error:
             raise CommandError("; ".join(error.messages)) from error
+
+    def _refuse_a_second(self, name: str, team: str) -> None:
+        """Nothing breaks by two of a name; but who revokes one would think that both are gone."""
+        rows = ApiKey.objects.filter(team__name=team, name=name, revoked_at=None)
+        if rows.exists():
+            raise CommandError(
+                f"team {team} has a key named {name} already ({', '.join(map(str, rows))}): choose "
+                "another name, revoke that one in the admin, or say --again for a second one"
+            )
