@@ -1,4 +1,4 @@
-"""`manage.py createkey NAME [--team TEAM] [--admin] [--again]`: a new API key, printed as the last line."""
+"""`manage.py createkey NAME [--team TEAM] [--admin] [--again]`: a new API key, as the last line."""
 
 from __future__ import annotations
 
