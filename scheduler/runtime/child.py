@@ -13,10 +13,11 @@ import logging
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol, cast
+from typing import IO, Protocol
 
 from .child_lines import EXIT_COMMAND
 from .engines.base import Command
@@ -77,75 +78,113 @@ async def spawned(command: Command, heard: Heard) -> Child:
     if shutil.which(program) is None:
         raise FileNotFoundError(f"{program} is missing or not executable")
     argv = guarded(command.argv, os.getpid(), shutil.which("setpriv"))
-    loop = asyncio.get_running_loop()
-    transport, pipes = await loop.subprocess_exec(
-        lambda: _Pipes(heard), *argv, env=dict(command.env), start_new_session=True
+    # Popen forks by vfork. An event loop's own way copies the page tables of a process that holds
+    # all of Django first, which took longer than the program's start (docs/decisions/0008).
+    process = subprocess.Popen(  # noqa: ASYNC220 - it returns as soon as the program runs
+        argv,
+        env=dict(command.env),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        start_new_session=True,
     )
-    child = SpawnedChild(transport, pipes)
+    child = SpawnedChild(process, heard)
     _prefer_for_oom_killer(child.pid)
+    await child.connect()
     return child
 
 
-class _Pipes(asyncio.SubprocessProtocol):
-    def __init__(self, heard: Heard) -> None:
+class _Output(asyncio.Protocol):
+    """One of its streams, line by line."""
+
+    def __init__(self, heard: Heard, stream: Stream) -> None:
         self._heard = heard
-        self._splitters = {stream: LineSplitter(LINE_LIMIT) for stream in Stream}
-        self._open = set(Stream)
-        self.exited = asyncio.Event()
-        self.silent = asyncio.Event()
+        self._stream = stream
+        self._splitter = LineSplitter(LINE_LIMIT)
+        self.over = asyncio.Event()
 
-    def pipe_data_received(self, fd: int, data: bytes) -> None:
-        stream = Stream(fd)
-        splitter = self._splitters[stream]
-        before = splitter.dropped
-        for line in splitter.feed(data):
-            self._heard(line, stream)
-        if splitter.dropped > before:
-            self._heard(b"(a line of more than %d bytes was dropped)" % LINE_LIMIT, stream)
+    def data_received(self, data: bytes) -> None:
+        before = self._splitter.dropped
+        for line in self._splitter.feed(data):
+            self._heard(line, self._stream)
+        if self._splitter.dropped > before:
+            self._heard(b"(a line of more than %d bytes was dropped)" % LINE_LIMIT, self._stream)
 
-    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        if fd not in self._open:
-            return  # its stdin
-        stream = Stream(fd)
-        if rest := self._splitters[stream].end():
-            self._heard(rest, stream)
-        self._open.discard(stream)
-        if not self._open:
-            self.silent.set()
-
-    def process_exited(self) -> None:
-        self.exited.set()
+    def connection_lost(self, exc: Exception | None) -> None:
+        if rest := self._splitter.end():
+            self._heard(rest, self._stream)
+        self.over.set()
 
 
 class SpawnedChild:
-    def __init__(self, transport: asyncio.SubprocessTransport, pipes: _Pipes) -> None:
-        self._transport = transport
-        self._pipes = pipes
-        self.pid = transport.get_pid()
+    def __init__(self, process: subprocess.Popen[bytes], heard: Heard) -> None:
+        self._process = process
+        self._outputs = {stream: _Output(heard, stream) for stream in Stream}
+        self._transports: list[asyncio.BaseTransport] = []
+        self._stdin: asyncio.WriteTransport | None = None
+        self._exited = asyncio.Event()
+        self.pid = process.pid
+
+    async def connect(self) -> None:
+        """To its pipes, and to the news of its end. Where that cannot be had (no descriptor is
+        left), it is killed and reaped, and the error raised."""
+        process = self._process
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        try:
+            loop = asyncio.get_running_loop()
+            await self._hear(Stream.OUT, process.stdout)
+            await self._hear(Stream.ERR, process.stderr)
+            self._stdin, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
+            self._transports.append(self._stdin)
+            pidfd = os.pidfd_open(process.pid)
+            loop.add_reader(pidfd, self._note_exit, pidfd)
+        except BaseException:
+            self._kill_group()
+            await asyncio.to_thread(process.wait)
+            self._close()
+            raise
+
+    async def _hear(self, stream: Stream, pipe: IO[bytes]) -> None:
+        output = self._outputs[stream]
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: output, pipe)
+        self._transports.append(transport)
+
+    def _close(self) -> None:
+        for transport in self._transports:
+            transport.close()
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
 
     def ask_exit(self) -> None:
-        stdin = self._transport.get_pipe_transport(0)
-        if self._pipes.exited.is_set() or stdin is None or stdin.is_closing():
+        if self._exited.is_set() or self._stdin is None or self._stdin.is_closing():
             return
-        cast(asyncio.WriteTransport, stdin).write(EXIT_COMMAND)
+        self._stdin.write(EXIT_COMMAND)
 
     def kill(self) -> None:
-        if not self._pipes.exited.is_set():
+        if not self._exited.is_set():
             self._kill_group()
 
     async def ended(self) -> int:
-        await self._pipes.exited.wait()
+        await self._exited.wait()
         try:
             async with asyncio.timeout(LAST_OUTPUT_SECONDS):
-                await self._pipes.silent.wait()
+                for output in self._outputs.values():
+                    await output.over.wait()
         except TimeoutError:
             # Someone of its group still holds the pipe, so the group's number is still its own.
             self._kill_group()
-        self._transport.close()
-        returncode = self._transport.get_returncode()
-        if returncode is None:
-            raise RuntimeError(f"child {self.pid} has exited without a return code")
-        return returncode
+        self._close()
+        return self._process.wait()  # it is reaped already
+
+    def _note_exit(self, pidfd: int) -> None:
+        asyncio.get_running_loop().remove_reader(pidfd)
+        os.close(pidfd)
+        self._process.wait()
+        self._exited.set()
 
     def _kill_group(self) -> None:
         with contextlib.suppress(ProcessLookupError):

@@ -50,12 +50,12 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     return report
 
 
-@pytest.fixture(scope="session", params=VARIANTS)
+@pytest.fixture(scope="package", params=VARIANTS)
 def variant(request: pytest.FixtureRequest) -> dict[str, object]:
     return VARIANTS[request.param]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def shared(
     variant: dict[str, object], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Gateway]:
