@@ -137,8 +137,9 @@ class Admission:
 
     def _make_room(self, entry: Entry, now: float) -> list[Decision]:
         """A5: one victim when no slot is free or coming. A4: one more before a load that ran out of
-        memory is tried again."""
-        if entry.evict_first and (victim := self._evict_for(entry, now, await_room=True)):
+        memory is tried again; but nobody goes for one that failed by itself before."""
+        owed = entry.evict_first and self._failures.broken(entry.preset) is None
+        if owed and (victim := self._evict_for(entry, now, await_room=True)):
             entry.evict_first = False
             return victim
         return [] if self._slots.covered(entry) else self._evict_for(entry, now, await_room=False)

@@ -88,9 +88,11 @@ class Exited:
 
 @dataclass(frozen=True, slots=True)
 class PresetsChanged:
-    """The whole registry as it now is; what is missing from it was deleted."""
+    """The whole registry as it now is; what is missing from it was deleted. `renamed` are old names
+    that now lead to another preset (old, new): who waits for the old one waits for that."""
 
     presets: tuple[PresetSpec, ...]
+    renamed: tuple[tuple[PresetName, PresetName], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

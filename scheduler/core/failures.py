@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from .instances import Instance
+from .states import State
 from .values import Code, Config, Exit, PresetName
 
 _MOST_DOUBLINGS = 30  # keeps the power small; the longest back-off is reached long before
@@ -61,3 +63,9 @@ class Failures:
     def clear(self, preset: PresetName) -> None:
         self._failed.pop(preset, None)
         self._out_of_memory.pop(preset, None)
+
+
+def failed_to_load(instance: Instance, exit: Exit) -> bool:
+    """A4: it died by itself while it loaded. A wake that dies is a crash, and its waiters get a
+    new start; but what ran out of memory counts as a load in either case."""
+    return instance.state is State.LOADING and (not instance.has_loaded or exit.out_of_memory)

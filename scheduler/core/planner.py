@@ -31,7 +31,7 @@ from .events import (
     Ticked,
     UnloadAsked,
 )
-from .failures import Failure, Failures
+from .failures import Failure, Failures, failed_to_load
 from .instances import Fleet, Instance
 from .states import Cue, State
 from .timers import Timer, deadlines
@@ -50,8 +50,6 @@ from .wait_queue import Waiter, WaitQueue
 
 ASK_AGAIN_SECONDS = 5.0
 """What a client is told to wait when nothing better is known."""
-
-SIGKILL = 9  # Linux's number: what ends a load that has stalled
 
 _USES = frozenset({Kind.POST, Kind.WEBSOCKET})
 _UNDONE_BY_AN_EDIT = frozenset({Reason.REPLACED, Reason.REMOVED})
@@ -121,8 +119,8 @@ class Planner:
             case LoadingReported() | ReadyReported() | SleepingReported() | SlotsSeen() | Exited():
                 instance = self._fleet.instances.get(event.instance)
                 return [] if instance is None else self._hear(instance, event, now)
-            case PresetsChanged(presets):
-                return self._take_over(presets, now)
+            case PresetsChanged(presets, renamed):
+                return self._take_over(presets, dict(renamed), now)
             case UnloadAsked(preset, force):
                 return self._unload(preset, now, force=force)
             case ApplyAsked(preset):
@@ -248,7 +246,7 @@ class Planner:
             was_wanted = not instance.leaving
             decisions.append(leaving.kill(instance, Reason.LOAD_STALLED))
             if was_wanted:
-                exit = Exit(signal=SIGKILL, words=f"no progress for {patience:g} s while loading")
+                exit = Exit(signal=9, words=f"no progress for {patience:g} s while loading")
                 decisions += self._fail_load(instance.preset.name, exit, now)
         return decisions
 
@@ -267,14 +265,18 @@ class Planner:
 
     # Orders ---------------------------------------------------------------------
 
-    def _take_over(self, presets: Iterable[PresetSpec], now: float) -> list[Decision]:
+    def _take_over(
+        self, presets: Iterable[PresetSpec], renamed: Mapping[PresetName, PresetName], now: float
+    ) -> list[Decision]:
         """The registry has changed. What runs with other options than its preset now has is stale:
         it serves until nobody reads from it, or until that is asked for (ApplyAsked)."""
         edited = {spec.name: spec for spec in presets}
         decisions: list[Decision] = []
         for name, old in sorted(self.presets.items()):
             new = edited.get(name)
-            if new is None:
+            if new is None and (renamed_to := renamed.get(name)) in edited:
+                self._follow(name, renamed_to, now)
+            elif new is None:
                 decisions += self._refuse_all(name, Refusal(Code.MODEL_REMOVED))
             if new is None or new.fingerprint != old.fingerprint:
                 # What failed was not this.
@@ -287,6 +289,11 @@ class Planner:
             if self._may_undrain(instance):
                 decisions.append(leaving.undrain(instance))
         return decisions
+
+    def _follow(self, name: PresetName, renamed_to: PresetName, now: float) -> None:
+        """Who waits keeps its place; what failed under the new name before was not this."""
+        if self._queue.move(name, renamed_to, now):
+            self._failures.clear(renamed_to)
 
     def _compare_with_its_preset(self, instance: Instance, now: float) -> list[Decision]:
         spec = self.presets.get(instance.preset.name)
@@ -391,9 +398,3 @@ class Planner:
                 self._queue.leave(due[1].request)
                 decisions.append(Reject(due[1].request, refusal))
         return decisions
-
-
-def failed_to_load(instance: Instance, exit: Exit) -> bool:
-    """A4: it died by itself while it loaded. A wake that dies is a crash, and its waiters get a
-    new start; but what ran out of memory counts as a load in either case."""
-    return instance.state is State.LOADING and (not instance.has_loaded or exit.out_of_memory)

@@ -8,7 +8,7 @@ stand in the order of their oldest waiter still waiting. Loads that nobody's req
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 from .values import InstanceId, Kind, PresetName, RequestId
@@ -159,16 +159,20 @@ class WaitQueue:
         self, request: RequestId, preset: PresetName, kind: Kind, arrived: float, now: float
     ) -> None:
         """A second request for a queued preset joins its entry; a retry keeps its first place."""
-        entry = self.entries.get(preset)
-        if entry is None:
-            entry = self.entries[preset] = Entry(preset)
-            entry.let_clock_run(now, runs=True)
+        entry = self._entry(preset, now)
         # A start-up load is skipped when it does not fit, never because it took its turn.
         wait = _NEVER if kind is Kind.STARTUP else self._wait_seconds
         place = (_RANK[kind], arrived, next(self._numbers))
         waiter = Waiter(request, preset, kind, place, entry.clock(now) + wait)
         self._waiters[request] = waiter
         entry.line_of(kind).join(waiter)
+
+    def _entry(self, preset: PresetName, now: float) -> Entry:
+        entry = self.entries.get(preset)
+        if entry is None:
+            entry = self.entries[preset] = Entry(preset)
+            entry.let_clock_run(now, runs=True)
+        return entry
 
     def leave(self, request: RequestId) -> Waiter | None:
         """The waiter is gone, and with the last one its entry; None when it does not wait."""
@@ -180,6 +184,20 @@ class WaitQueue:
         if not len(entry):
             del self.entries[waiter.preset]
         return waiter
+
+    def move(self, preset: PresetName, to: PresetName, now: float) -> bool:
+        """Its waiters wait for another preset now, in the same places, and have waited as long.
+        Whether there were any."""
+        entry = self.entries.pop(preset, None)
+        if entry is None:
+            return False
+        target = self._entry(to, now)
+        behind = target.clock(now) - entry.clock(now)
+        for waiter in entry.requests.in_order() + entry.loads.in_order():
+            moved = replace(waiter, preset=to, expires=waiter.expires + behind)
+            self._waiters[waiter.request] = moved
+            target.line_of(waiter.kind).join(moved)
+        return True
 
     def next_expiry(self) -> float | None:
         """When the next of all the waiters has waited too long; None while no clock runs."""

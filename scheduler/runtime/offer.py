@@ -16,6 +16,8 @@ class Offer:
     specs: Mapping[str, LaunchSpec] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
     default_stop_timeout_seconds: float = 10.0
+    known: bool = False
+    """Whether the registry has been read at all."""
 
     @classmethod
     def of(cls, revision: int, specs: Sequence[LaunchSpec], stop_timeout_seconds: float) -> Offer:
@@ -24,6 +26,7 @@ class Offer:
             specs={spec.preset: spec for spec in specs},
             aliases={alias: spec.preset for spec in specs for alias in spec.aliases},
             default_stop_timeout_seconds=stop_timeout_seconds,
+            known=True,
         )
 
     def resolve(self, name: str) -> LaunchSpec | None:
@@ -39,15 +42,23 @@ class Offer:
         return spec.stop_timeout_seconds
 
     def after(self, before: Offer) -> Offer:
-        """This one, with the fingerprint of `before` for each preset that cannot be started now: a
-        running instance is not taken down for options that nothing could be started with."""
+        """This one, with what tells an instance stale as it was `before` for each preset that
+        cannot be started now: a running instance is not taken down for options that nothing could
+        be started with, as while the engine is being installed anew."""
         kept = {
-            name: replace(spec, fingerprint=before.specs[name].fingerprint)
-            if spec.problem and name in before.specs
-            else spec
+            name: spec if old is None or not spec.problem else _as_it_runs(spec, old)
             for name, spec in self.specs.items()
+            for old in (before.specs.get(name),)
         }
         return replace(self, specs=kept)
+
+    def renamed_since(self, before: Offer) -> tuple[tuple[PresetName, PresetName], ...]:
+        """(old, new) for each preset that is gone while its name leads to another one."""
+        return tuple(
+            (PresetName(name), PresetName(self.aliases[name]))
+            for name in sorted(before.specs)
+            if name not in self.specs and name in self.aliases
+        )
 
     def preset_specs(self) -> tuple[PresetSpec, ...]:
         """In the order of their names."""
@@ -61,6 +72,10 @@ class Offer:
             )
             for _, spec in sorted(self.specs.items())
         )
+
+
+def _as_it_runs(spec: LaunchSpec, old: LaunchSpec) -> LaunchSpec:
+    return replace(spec, fingerprint=old.fingerprint, parallel=old.parallel)
 
 
 def problem_of(spec: LaunchSpec) -> str:

@@ -129,8 +129,9 @@ class Owner:
         """The registry as it now is. Taken in its turn, so that a start uses one state of it."""
 
         def take() -> None:
-            self.offer = offer.after(self.offer)
-            self.handle(PresetsChanged(self.offer.preset_specs()))
+            before, self.offer = self.offer, offer.after(self.offer)
+            renamed = offer.renamed_since(before)
+            self.handle(PresetsChanged(self.offer.preset_specs(), renamed))
 
         self.post(take)
 

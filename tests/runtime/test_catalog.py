@@ -11,7 +11,7 @@ from django.db import OperationalError
 
 from scheduler.runtime.catalog import Catalog, Reading
 
-from .standing_in import PATIENCE, preset
+from .standing_in import PATIENCE, preset, staged
 
 
 class Table:
@@ -129,3 +129,32 @@ async def test_a_preset_that_breaks_keeps_its_running_instances_fingerprint():
 
         assert offer.specs["a"].fingerprint == before.fingerprint
         assert offer.specs["a"].problem == "no such option"
+
+
+async def test_an_engine_that_is_away_for_a_moment_unloads_nothing():
+    running = preset("a", parallel=4, model_path="")
+    away = replace(running, argv=(), parallel=1, fingerprint="none", problem="no llama-server")
+    async with staged(running) as stage:
+        lease = stage.ask("a")
+        run = await lease.run()
+        lease.release()
+        for revision, spec in enumerate((away, away, running), start=2):
+            stage.offers(spec, revision=revision)
+            await stage.owner.caught_up()
+
+        assert list(stage.owner.runs.values()) == [run]
+        assert run.leaving is None
+        assert stage.starts == ["a"]
+
+
+async def test_who_waits_for_a_preset_that_is_renamed_gets_it_under_its_new_name():
+    async with staged(preset("a"), preset("b"), models_max=1) as stage:
+        holder = stage.ask("b")
+        await holder.run()
+        waiter = stage.ask("a")
+        await stage.owner.caught_up()
+        stage.offers(preset("new", aliases=("a",)), preset("b"), revision=2)
+        await stage.owner.caught_up()
+        holder.release()
+
+        assert (await waiter.run()).spec.preset == "new"

@@ -56,6 +56,11 @@ class Story:
         arrived = self.now + after if arrived is None else arrived
         return self.tell(Requested(request, name, arrived, Kind(kind)), after=after)
 
+    def rename(self, name: str, *presets: str | PresetSpec, to: str) -> list[Decision]:
+        """`presets` are the whole registry from now on."""
+        specs = [preset(p) if isinstance(p, str) else p for p in presets]
+        return self.tell(PresetsChanged(tuple(specs), ((name, to),)))
+
     def apply(self, name: str) -> list[Decision]:
         return self.tell(ApplyAsked(name))
 

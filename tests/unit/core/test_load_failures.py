@@ -227,6 +227,17 @@ def test_no_sleeper_wakes_into_the_memory_that_is_freed_for_a_try():
     assert story.ready("a")[1:] == [Wake(2)]
 
 
+def test_nobody_goes_for_a_try_of_what_has_failed_by_itself_before():
+    story = Story("a", "b", "c")
+    story.idle(1, "b")
+    fail(story, 2)
+    story.wait(10)
+    story.ask(3, "a")
+
+    assert started(story.exit(story.of("a").id, OUT_OF_MEMORY)) == ["a"]
+    assert story.of("b").state == "loaded"
+
+
 def test_a_busy_instance_is_no_victim_of_a_load_out_of_memory():
     story = Story("a", "b")
     story.busy(1, "b")

@@ -173,8 +173,14 @@ class PlannerMachine(RuleBasedStateMachine):
 
     # People and time ----------------------------------------------------------
 
-    def edit(self, presets):
+    def edit(self, presets, renamed=()):
         world = self.world
+        for name, target in renamed:
+            asks = [ask for ask in world.waiting.values() if ask.preset == name]
+            for ask in asks:
+                ask.preset = target
+            if asks:
+                world.clear_failures(target)
         for name, old in world.presets.items():
             if (new := presets.get(name)) is None or new.fingerprint != old.fingerprint:
                 world.clear_failures(name)
@@ -184,9 +190,9 @@ class PlannerMachine(RuleBasedStateMachine):
                 spec := presets.get(child.spec.name)
             ) and spec.fingerprint == child.spec.fingerprint:
                 child.spec = spec
-        world.tell(PresetsChanged(tuple(presets.values())))
+        world.tell(PresetsChanged(tuple(presets.values()), renamed))
 
-    @rule(data=st.data(), what=st.sampled_from(["save", "pin", "pin", "delete"]))
+    @rule(data=st.data(), what=st.sampled_from(["save", "pin", "pin", "delete", "name"]))
     def preset_is_edited(self, data, what):
         name = self.pick(data, NAMES)
         presets = dict(self.world.presets)
@@ -194,9 +200,18 @@ class PlannerMachine(RuleBasedStateMachine):
             presets[name] = replace(data.draw(specs), name=name)
         elif what == "pin":
             presets[name] = replace(presets[name], pinned=not presets[name].pinned)
+        elif what == "name":
+            self.rename(presets, name, self.pick(data, set(NAMES) - {name}))
+            return
         else:
             del presets[name]
         self.edit(presets)
+
+    def rename(self, presets, name, target):
+        """To a free name, or so that the old one leads to a preset that is there."""
+        old = presets.pop(name)
+        presets.setdefault(target, replace(old, name=target))
+        self.edit(presets, ((name, target),))
 
     @rule(data=st.data(), force=st.booleans())
     def person_unloads(self, data, force):
@@ -304,8 +319,8 @@ class PlannerMachine(RuleBasedStateMachine):
                 assert replaced or not self.world.runs_its_preset(child)
 
     @invariant()
-    def a_drain_ends_with_its_last_lease(self):
-        assert not self.some(lambda c: c.draining and not c.leases and not c.going)
+    def a_drain_ends_with_its_last_reader(self):
+        assert not self.some(lambda c: c.draining and not c.read_by_someone and not c.going)
 
     @invariant()
     def the_stubborn_are_killed_in_time(self):

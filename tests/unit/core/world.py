@@ -42,6 +42,8 @@ class World(Outside):
             self.forget_rooms()
             self.carry_out(decision)
         self.forget_rooms()
+        assert self.failed_now not in {a.preset for a in self.waiting.values()}, "A4"
+        self.failed_now, self.gave_up_memory = None, False
         return decisions
 
     # What happens in it --------------------------------------------------------
@@ -92,8 +94,7 @@ class World(Outside):
             self.fail_load(child, exit)
         self.tell(Exited(number, exit))
         assert not self.revoked, "a lease outlived its instance"
-        assert self.failed_now not in {a.preset for a in self.waiting.values()}, "A4"
-        self.dead, self.failed_now, self.gave_up_memory = None, None, False
+        self.dead = None
 
     def fail_load(self, child: Child, exit: Exit) -> None:
         """A4."""
@@ -158,7 +159,8 @@ class World(Outside):
         if startup:
             assert not self.starting_up(), "A10: start-up loads go one by one"
         else:
-            assert spec.name not in self.evict_once_more or not self.eligible(spec.name)
+            owed = spec.name in self.evict_once_more and spec.name not in self.broken
+            assert not owed or not self.eligible(spec.name), "A4: tried without one victim more"
         theirs = [p for p, v in self.room.items() if p != spec.name and v not in self.children]
         if self.config.models_max:
             assert len(self.children) + len(theirs) < self.config.models_max, "A2: another's room"
@@ -239,6 +241,7 @@ class World(Outside):
         elif reason is Reason.LOAD_STALLED:
             assert self.stalls_at(child) <= self.now, "killed though it got on"
             if child.staying:
+                self.gave_up_memory = False
                 words = f"no progress for {self.config.load_stall_seconds:g} s while loading"
                 self.note_failed_load(child.spec.name, Exit(signal=9, words=words))
         else:
