@@ -66,6 +66,7 @@ class Catalog:
         self._reading = asyncio.Lock()
         self._last: Reading | None = None
         self._looks = 0
+        self._said = ""
 
     async def read(self) -> int:
         """The rows as they now are, told to the owner if they differ; returns their revision."""
@@ -78,14 +79,25 @@ class Catalog:
             return reading.revision
 
     async def watch(self) -> None:
-        """Until cancelled. A database that fails is asked again at the next look."""
+        """Until cancelled. What cannot be read, for whatever reason, is read again at the next
+        look: until then the old presets stay."""
         while True:
             await asyncio.sleep(self._look_every_seconds)
             try:
                 if await self._is_due():
                     await self.read()
-            except DatabaseError as failure:
-                logger.warning("the registry could not be read, old presets stay: %s", failure)
+            except Exception as failure:
+                self.say_unreadable(failure)
+
+    def say_unreadable(self, failure: Exception) -> None:
+        """Where it failed is said once; a database that is away says it itself."""
+        known = isinstance(failure, DatabaseError) or repr(failure) == self._said
+        self._said = repr(failure)
+        logger.error(
+            "the registry cannot be read, what was known of it stays: %s",
+            failure,
+            exc_info=None if known else failure,
+        )
 
     async def close(self) -> None:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._registry.close)

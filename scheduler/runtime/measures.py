@@ -65,9 +65,13 @@ class Measures:
         while True:
             self._soon.clear()
             try:
-                found(await loop.run_in_executor(self._thread, self._orders.look))
+                look = await loop.run_in_executor(self._thread, self._orders.look)
             except (DatabaseError, QueueAway) as failure:
                 logger.warning("measurements could not be ordered or read: %s", failure)
+            except Exception:  # a row, or an engine's help, that we cannot read
+                logger.exception("measurements could not be ordered or read")
+            else:
+                found(look)
             await self._wait()
 
     async def close(self) -> None:

@@ -29,7 +29,7 @@ from .engines.base import Engine
 from .instance_run import InstanceRun
 from .offer import problem_of
 from .owner import Owner
-from .refusals import model_not_found, model_not_loaded, preset_invalid
+from .refusals import model_not_found, model_not_loaded, preset_invalid, registry_unread
 from .snapshot import snapshot
 from .waiting import Answer
 
@@ -131,7 +131,7 @@ class Operations:
         def unload() -> None:
             spec = self._owner.offer.resolve(name)
             if spec is None:
-                answer(model_not_found(name, self._owner.offer.names()))
+                answer(self._not_offered(name))
                 return
             running = sum(run.spec.preset == spec.preset for run in self._owner.runs.values())
             self._owner.handle(UnloadAsked(PresetName(spec.preset), force))
@@ -145,7 +145,7 @@ class Operations:
         def apply() -> None:
             spec = self._owner.offer.resolve(name)
             if spec is None:
-                answer(model_not_found(name, self._owner.offer.names()))
+                answer(self._not_offered(name))
                 return
             self._owner.handle(ApplyAsked(PresetName(spec.preset)))
             answer(None)
@@ -158,7 +158,7 @@ class Operations:
         def keep() -> None:
             spec = self._owner.offer.resolve(told.preset)
             if spec is None:
-                answer(model_not_found(told.preset, self._owner.offer.names()))
+                answer(self._not_offered(told.preset))
                 return
             self._owner.figures.keep(spec.preset, told.fingerprint, told.devices)
             answer(None)
@@ -201,7 +201,7 @@ class Operations:
         room for something that cannot be started."""
         spec = self._owner.offer.resolve(name)
         if spec is None:
-            raise model_not_found(name, self._owner.offer.names())
+            raise self._not_offered(name)
         preset = PresetName(spec.preset)
         if self._is_running(preset):
             return preset
@@ -210,6 +210,10 @@ class Operations:
         if not autoload:
             raise model_not_loaded(spec.preset)
         return preset
+
+    def _not_offered(self, name: str) -> Refused:
+        offer = self._owner.offer
+        return model_not_found(name, offer.names()) if offer.known else registry_unread()
 
     def _is_running(self, preset: PresetName) -> bool:
         return any(

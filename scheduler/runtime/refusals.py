@@ -10,10 +10,14 @@ from scheduler.protocol import Refused
 from .exits import describe
 
 NAMES_SHOWN = 5
+LONGEST_NAME_SHOWN = 200
+"""Characters; no preset has a longer one."""
 
 
 def refused(refusal: Refusal, preset: str, known: Sequence[str] = ()) -> Refused:
     """`known` are the names that would have been right; needed for MODEL_NOT_FOUND only."""
+    if len(preset) > LONGEST_NAME_SHOWN:
+        preset = f"{preset[:LONGEST_NAME_SHOWN]}…"
     return Refused(
         str(refusal.code),
         _message(refusal, preset, known),
@@ -23,6 +27,15 @@ def refused(refusal: Refusal, preset: str, known: Sequence[str] = ()) -> Refused
 
 def model_not_found(preset: str, known: Sequence[str]) -> Refused:
     return refused(Refusal(Code.MODEL_NOT_FOUND), preset, known)
+
+
+def registry_unread() -> Refused:
+    return Refused(
+        "scheduler_unavailable",
+        "the registry of models cannot be read yet: the scheduler's log says why, and it tries "
+        "again every few seconds",
+        retry_after_seconds=5.0,
+    )
 
 
 def preset_invalid(preset: str, problem: str) -> Refused:

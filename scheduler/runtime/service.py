@@ -49,6 +49,7 @@ class SchedulerService:
     ) -> None:
         self._config = config
         self._measures = measures
+        self._has_offered = False
         self.engine = engine or LlamaServer(llama_server)
         self._spawn = spawn
         self.owner = Owner(
@@ -72,13 +73,21 @@ class SchedulerService:
             self.offer_changed, stop_timeout_seconds=self._config.stop_timeout_seconds
         )
         try:
-            await catalog.read()
+            await self._first_reading(catalog)
             with _asked_to_stop(self.owner.stop):
                 await self._serve(catalog)
         finally:
             await catalog.close()
             if self._measures is not None:
                 await self._measures.close()
+
+    async def _first_reading(self, catalog: Catalog) -> None:
+        """A registry that cannot be read is no reason to be silent: the catalog tries again, and
+        whoever asks meanwhile is told."""
+        try:
+            await catalog.read()
+        except Exception as failure:
+            catalog.say_unreadable(failure)
 
     async def _serve(self, catalog: Catalog) -> None:
         server = ControlServer(self.operations, lambda: self._reload(catalog))
@@ -90,7 +99,6 @@ class SchedulerService:
             if self._measures is not None:
                 watch = self._measures.watch(self._figures_read)
                 sides.append(tasks.create_task(watch, name="measures"))
-            self._load_on_startup()
             logger.info("listening on %s", self._config.control_socket)
             await tasks.create_task(self.owner.run(), name="owner")
             for side in sides:
@@ -114,6 +122,9 @@ class SchedulerService:
             if spec.problem:
                 logger.warning("preset %s cannot be started: %s", spec.preset, spec.problem)
         self.owner.offer_changed(offer)
+        if not self._has_offered:
+            self._has_offered = True
+            self._load_on_startup()
         if self._measures is not None:
             self._measures.look_soon()
 
@@ -126,7 +137,7 @@ class SchedulerService:
         return revision
 
     def _load_on_startup(self) -> None:
-        """In the owner's first turns, when it has the presets; not repeated on a reload."""
+        """In the turn after the owner's first presets; not repeated on a reload."""
 
         def load() -> None:
             for name, spec in sorted(self.owner.offer.specs.items()):

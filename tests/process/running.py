@@ -39,11 +39,14 @@ class FixedRegistry:
 
     specs: list[LaunchSpec]
     number: int = 1
+    unreadable: Exception | None = None
 
     def revision(self) -> int:
         return self.number
 
     def read(self) -> Reading:
+        if self.unreadable is not None:
+            raise self.unreadable
         return Reading(self.number, tuple(self.specs))
 
     def close(self) -> None:
@@ -100,15 +103,21 @@ async def running(
     models_max: int = 4,
     autoload: bool = True,
     var: Path | None = None,
+    unreadable: Exception | None = None,
 ) -> AsyncIterator[Running]:
     with short_var() if var is None else contextlib.nullcontext(var) as folder:
         config = config_in(folder, models_max=models_max, autoload=autoload)
-        registry = FixedRegistry(list(specs) or [preset()])
+        registry = FixedRegistry(list(specs) or [preset()], unreadable=unreadable)
         entries: list[Entry] = []
         service = SchedulerService(
             config, record=entries.append, engine=LlamaServer(lambda: program)
         )
-        catalog = Catalog(service.offer_changed, stop_timeout_seconds=0.5, registry=registry)
+        catalog = Catalog(
+            service.offer_changed,
+            stop_timeout_seconds=0.5,
+            registry=registry,
+            look_every_seconds=2.0 if unreadable is None else 0.05,
+        )
         task = asyncio.create_task(service.run(catalog))
         client = SchedulerClient(config.control_socket, reconnect_wait_seconds=PATIENCE)
         await client.start()

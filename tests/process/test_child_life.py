@@ -101,3 +101,21 @@ async def test_a_missing_program_refuses_the_request_and_not_the_scheduler():
         assert refusal.value.code == "model_load_failed"
         await gateway.client.ping()
     assert children() == []
+
+
+async def test_a_registry_that_cannot_be_read_is_told_and_read_again():
+    unreadable = ValueError("not an option: '- a bullet'")
+    specs = [preset("small", load_on_startup=True)]
+    async with running(specs, unreadable=unreadable) as gateway:
+        with pytest.raises(Refused) as refused:
+            await gateway.client.acquire("small")
+        with pytest.raises(Refused, match="cannot be read yet"):
+            await gateway.client.unload("small")
+        gateway.registry.unreadable = None
+
+        async def is_loaded() -> bool:
+            return [i.state for i in (await gateway.snapshot()).instances] == ["loaded"]
+
+        await until(is_loaded, "what loads on start-up is loaded once it is known")
+        assert refused.value.code == "scheduler_unavailable"
+        assert gateway.starts == ["small"]

@@ -75,6 +75,15 @@ def test_it_answers_and_stops_when_asked(var, scheduler):
     assert call_fails(var)
 
 
+def test_without_its_tables_it_ends_with_a_sentence():
+    with short_var() as folder:
+        ended = manage(folder, "runscheduler")
+
+    assert ended.returncode != 0
+    assert "run `manage.py migrate` first" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
 def test_a_second_one_refuses_with_a_sentence_and_hurts_nobody(var, scheduler):
     second = manage(var, "runscheduler")
 

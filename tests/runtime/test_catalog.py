@@ -21,7 +21,9 @@ class Table:
         self.number = 1
         self.specs = specs
         self.away = False
+        self.broken = None
         self.reads = 0
+        self.failed = 0
         self.closed = False
 
     def revision(self):
@@ -43,6 +45,9 @@ class Table:
     def _answer(self):
         if self.away:
             raise OperationalError("the database is away")
+        if self.broken is not None:
+            self.failed += 1
+            raise self.broken
 
 
 class Told(list):
@@ -104,7 +109,7 @@ async def test_a_database_that_is_away_leaves_the_old_presets():
         assert [offer.names() for offer in told] == [["a"], ["b"]]
 
 
-async def test_the_first_reading_must_work():
+async def test_a_first_reading_that_fails_says_so():
     table = Table()
     table.away = True
     catalog = Catalog([].append, stop_timeout_seconds=10, registry=table)
@@ -158,3 +163,16 @@ async def test_who_waits_for_a_preset_that_is_renamed_gets_it_under_its_new_name
         holder.release()
 
         assert (await waiter.run()).spec.preset == "new"
+
+
+async def test_whatever_keeps_it_from_reading_it_reads_again():
+    table = Table(preset("a"))
+    async with watching(table) as (told, _):
+        table.broken = ValueError("not an option: '- a bullet'")
+        table.change(preset("b"))
+        while table.failed < 3:  # noqa: ASYNC110 - there is no event for a failed look
+            await asyncio.sleep(0.001)
+        table.broken = None
+        await told.reaches(2)
+
+        assert [offer.names() for offer in told] == [["a"], ["b"]]

@@ -56,8 +56,8 @@ async def test_a_change_of_the_registry_hurries_it():
     )
 
 
-async def test_a_database_or_a_queue_that_is_away_is_asked_again():
-    orders = FakeOrders(fails=[OperationalError("locked"), QueueAway("gone")])
+async def test_whatever_keeps_it_from_looking_it_looks_again():
+    orders = FakeOrders(fails=[OperationalError("locked"), QueueAway("gone"), ValueError("help")])
     found = await watched(orders, 0.01, bool)
 
-    assert found[0].figures == {"f": {"Host": 3}}
+    assert found[0].figures == {"f": {"Host": 4}}

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import logging
 from collections.abc import Callable
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError, connection
+from django.db.migrations.executor import MigrationExecutor
 
 from scheduler.collecting import collect_seldom
 from scheduler.conf import SchedulerConfig, scheduler_config
@@ -17,18 +20,38 @@ from scheduler.runtime.measures import Measures
 from scheduler.runtime.recorder import Recorder
 from scheduler.runtime.service import SchedulerService
 
+logger = logging.getLogger(__name__)
+
 
 class Command(BaseCommand):
     help = "Run the scheduler: it starts and stops the models and answers on the control socket."
 
     def handle(self, *args: Any, **options: Any) -> None:
         config = scheduler_config()
+        _require_migrated_tables()
         try:
             make_run_folder(config.var)
             with only_scheduler(config.run_folder):
                 _run(config)
         except (AlreadyRunning, UnsafeRunFolder) as refusal:
             raise CommandError(str(refusal)) from None
+
+
+def _require_migrated_tables() -> None:
+    """Raises CommandError. A database that is away is no reason to stop: it is asked again."""
+    try:
+        executor = MigrationExecutor(connection)
+        missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    except DatabaseError as failure:
+        logger.warning("the database does not answer yet: %s", failure)
+        return
+    finally:
+        connection.close()
+    if missing:
+        raise CommandError(
+            f"{len(missing)} migrations have not been run on the database: "
+            "run `manage.py migrate` first (`manage.py serve` does it by itself)"
+        )
 
 
 def _run(config: SchedulerConfig) -> None:
