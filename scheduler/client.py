@@ -19,6 +19,7 @@ import msgspec
 
 from .protocol import (
     LINE_LIMIT,
+    UNREADABLE_ID,
     Abandon,
     Acquire,
     Cancel,
@@ -254,9 +255,12 @@ class _Connection(asyncio.Protocol):
 
     def tell(self, operation: Operation) -> None:
         """Without waiting for the reply; into the void when the connection is gone."""
+        self._tell_line(_line(operation))
+
+    def _tell_line(self, line: bytes) -> None:
         if not self._unsent:
             self._loop.call_soon(self._send)
-        self._unsent.append(_encode(operation))
+        self._unsent.append(line)
 
     def close(self) -> None:
         """Send what is still to be sent, then close."""
@@ -275,9 +279,10 @@ class _Connection(asyncio.Protocol):
         if self._transport is None or self._transport.is_closing():
             raise ConnectionLost
         reply: asyncio.Future[dict[str, Any]] = self._loop.create_future()
+        line = _line(operation)
         self._askers[operation.id] = reply
         try:
-            self.tell(operation)
+            self._tell_line(line)
             return await reply
         finally:
             self._askers.pop(operation.id, None)
@@ -289,7 +294,21 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         *lines, self._received = (self._received + data).split(b"\n")
         for line in lines:
-            self._answer(_decode_reply(line))
+            reply = _decode_reply(line)
+            if reply.id == UNREADABLE_ID:
+                self._give_up(reply)
+                return
+            self._answer(reply)
+
+    def _give_up(self, reply: Reply) -> None:
+        """One of our lines could not be read, and nobody knows which: its asker would wait on.
+        All are refused, for to ask for the same again would end the same way."""
+        logger.error("the scheduler could not read a line of ours: %s", reply.error)
+        for asker in self._askers.values():
+            if not asker.done():
+                asker.set_exception(_refused(reply))
+        if self._transport is not None:
+            self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -317,21 +336,33 @@ def call(socket: Path, operation: Operation, timeout: float = 5.0) -> dict[str, 
 
     Raises Refused, with the code scheduler_unavailable when nobody answers in time.
     """
+    line = _line(operation)
     try:
         with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as connection:
             connection.settimeout(timeout)
             connection.connect(str(socket))
-            connection.sendall(_encode(operation) + b"\n")
+            connection.sendall(line + b"\n")
             with connection.makefile("rb") as replies:
-                line = replies.readline(64 * LINE_LIMIT)
+                answer = replies.readline(64 * LINE_LIMIT)
     except OSError as failure:
         raise _unavailable() from failure
-    if not line.endswith(b"\n"):
+    if not answer.endswith(b"\n"):
         raise _unavailable()
-    reply = _decode_reply(line)
+    reply = _decode_reply(answer)
     if reply.error is not None:
         raise _refused(reply)
     return reply.ok or {}
+
+
+def _line(operation: Operation) -> bytes:
+    """Raises Refused for one that the scheduler would not read."""
+    try:
+        line = _encode(operation)
+    except UnicodeEncodeError as problem:
+        raise Refused("invalid_request", f"it holds what is no text: {problem.reason}") from None
+    if len(line) >= LINE_LIMIT:
+        raise Refused("invalid_request", f"it takes more than {LINE_LIMIT} bytes to ask for this")
+    return line
 
 
 def _refused(reply: Reply) -> Refused:

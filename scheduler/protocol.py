@@ -12,6 +12,8 @@ import msgspec
 
 LINE_LIMIT = 1 << 20
 """Bytes in one line, newline included."""
+UNREADABLE_ID = -1
+"""The id of the reply to a line that has none that could be read."""
 
 
 class _Operation(msgspec.Struct, tag_field="op", forbid_unknown_fields=True, frozen=True):

@@ -20,6 +20,7 @@ import msgspec
 from scheduler.core.values import RequestId
 from scheduler.protocol import (
     LINE_LIMIT,
+    UNREADABLE_ID,
     Abandon,
     Acquire,
     Apply,
@@ -51,8 +52,6 @@ UNREAD_LIMIT = 16 << 20
 """Bytes of replies that a peer may leave unread before its connection is cut."""
 PAUSE_AT = 1 << 20
 """Bytes of unread replies at which no more of its requests are read."""
-
-UNREADABLE_ID = -1
 
 _decode = msgspec.json.Decoder(Operation).decode
 _encode = msgspec.json.Encoder().encode
@@ -203,9 +202,10 @@ class _Connection(asyncio.Protocol):
             self._unused(id)
             self._requests[id] = self._operations.load(preset, partial(self._loaded, id))
             return
-        # Not tied to this connection: whoever asked may leave as soon as it is queued.
+        # Not tied to this connection: whoever asked may leave as soon as it is queued. Nor to its
+        # table: an id that is not kept may be that of a lease.
         self._operations.load(
-            preset, partial(self._loaded, id), queued=partial(self._ok, id, {"queued": True})
+            preset, partial(self._tell_loaded, id), queued=partial(self._ok, id, {"queued": True})
         )
 
     def _unused(self, id: int) -> None:
@@ -248,6 +248,9 @@ class _Connection(asyncio.Protocol):
 
     def _loaded(self, id: int, answer: InstanceRun | Refused) -> None:
         self._requests.pop(id, None)
+        self._tell_loaded(id, answer)
+
+    def _tell_loaded(self, id: int, answer: InstanceRun | Refused) -> None:
         if isinstance(answer, Refused):
             self._refuse(id, answer)
         else:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from scheduler.client import Lease, SchedulerClient, call
-from scheduler.protocol import Ping, Refused, Snapshot, Unload
+from scheduler.protocol import LINE_LIMIT, Ping, Refused, Snapshot, Unload
 
 from .serving import client_of, listening, serving, socket_path
 from .standing_in import PATIENCE, preset, staged, steps, until
@@ -187,3 +187,30 @@ def test_a_synchronous_call_without_a_scheduler_is_refused():
         call(socket, Ping(id=1))
 
     assert refused.value.code == "scheduler_unavailable"
+
+
+@pytest.mark.parametrize("name", ["n" * LINE_LIMIT, "lone \udc80 surrogate"])
+async def test_what_the_scheduler_could_not_read_is_refused_before_it_is_sent(name):
+    async with serving() as (_, socket), client_of(socket) as client:
+        for ask in (client.acquire, client.load, client.unload):
+            with pytest.raises(Refused) as refused:
+                await ask(name)
+            assert refused.value.code == "invalid_request"
+        with pytest.raises(Refused):
+            await asyncio.to_thread(call, socket, Unload(id=1, preset=name))
+
+        assert (await client.acquire("a")).preset == "a"
+
+
+async def test_a_line_that_was_not_understood_leaves_nobody_waiting():
+    async with serving(ready=False) as (stage, socket), client_of(socket) as client:
+        await client.ping()
+        asking = asyncio.create_task(client.acquire("a"))
+        await until(stage.owner.planner.entries)
+        client._connection._tell_line(b"not a line")
+
+        with pytest.raises(Refused) as refused:
+            await asking
+        assert refused.value.code == "invalid_request"
+        await until(lambda: not stage.owner.planner.entries())
+        await client.ping()

@@ -246,3 +246,22 @@ async def test_shutting_down_refuses_waiters_and_keeps_leases():
         assert second == {"id": 3, "ok": {}}
         assert stage.leases() == 1
         assert (await wire.ask({"op": "snapshot", "id": 4}))["ok"]["shutting_down"]
+
+
+async def test_a_load_with_the_id_of_a_lease_takes_nothing_from_it():
+    async with serving() as (stage, socket):
+        async with wired(socket) as wire:
+            await wire.ask({"op": "acquire", "id": 1, "preset": "a"})
+            await wire.ask({"op": "load", "id": 1, "preset": "a"})
+            await wire.ask({"op": "load", "id": 1, "preset": "nope"})
+            assert stage.leases() == 1
+        await until(lambda: stage.leases() == 0)
+
+
+async def test_a_name_that_none_can_have_is_told_shortened():
+    async with serving() as (_, socket), wired(socket) as wire:
+        for op in ("acquire", "load", "unload", "apply"):
+            reply = await wire.ask({"op": op, "id": 1, "preset": "n" * 100_000})
+
+            assert reply["error"]["code"] == "model_not_found"
+            assert len(reply["error"]["message"]) < 400
