@@ -14,9 +14,10 @@ class AlreadyRunning(Exception):
 
 
 @contextlib.contextmanager
-def only_scheduler(run_folder: Path) -> Iterator[None]:
+def only_scheduler(var: Path) -> Iterator[None]:
     """Held for the block. Raises AlreadyRunning with what to do; then nothing was touched."""
-    path = run_folder / "scheduler.lock"
+    # Not beside the sockets: their folder may depend on the environment, CORRAL_VAR does not.
+    path = var / "scheduler.lock"
     # The file stays: removing it would let two processes lock two files of the same name.
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

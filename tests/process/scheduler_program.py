@@ -33,7 +33,7 @@ async def main() -> None:
     registry = FixedRegistry([preset(name, *flags) for name, *flags in named])
     service = SchedulerService(config, record=lambda entry: None, engine=LlamaServer(lambda: FAKE))
     catalog = Catalog(service.offer_changed, stop_timeout_seconds=0.5, registry=registry)
-    with only_scheduler(config.run_folder):
+    with only_scheduler(config.var):
         await service.run(catalog)
 
 

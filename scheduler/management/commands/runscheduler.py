@@ -6,6 +6,7 @@ import asyncio
 import importlib.util
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -14,7 +15,12 @@ from django.db.migrations.executor import MigrationExecutor
 
 from scheduler.collecting import collect_seldom
 from scheduler.conf import SchedulerConfig, scheduler_config
-from scheduler.run_folder import UnsafeRunFolder, make_run_folder
+from scheduler.run_folder import (
+    UnsafeRunFolder,
+    control_socket,
+    make_run_folder,
+    remove_if_elsewhere,
+)
 from scheduler.runtime.lock import AlreadyRunning, only_scheduler
 from scheduler.runtime.measures import Measures
 from scheduler.runtime.recorder import Recorder
@@ -30,9 +36,10 @@ class Command(BaseCommand):
         config = scheduler_config()
         _require_migrated_tables()
         try:
-            make_run_folder(config.var)
-            with only_scheduler(config.run_folder):
-                _run(config)
+            with only_scheduler(config.var):
+                folder = make_run_folder(config.var)
+                _run(replace(config, run_folder=folder, control_socket=control_socket(config.var)))
+                remove_if_elsewhere(folder, config.var)
         except (AlreadyRunning, UnsafeRunFolder) as refusal:
             raise CommandError(str(refusal)) from None
 
