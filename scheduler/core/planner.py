@@ -237,8 +237,7 @@ class Planner:
     def _end_stalled_loads(self, now: float) -> list[Decision]:
         """A load or a wake that does not get on holds a loader that others wait for: it is killed,
         and has failed."""
-        decisions: list[Decision] = []
-        patience = self.config.load_stall_seconds
+        decisions, patience = list[Decision](), self.config.load_stall_seconds
         for instance in self._fleet:
             due = instance.stalls_at(patience)
             if due is None or due > now:

@@ -8,7 +8,8 @@ import pytest
 
 from scheduler.core.decisions import AskExit, Reason, Start, WakeAt
 from scheduler.core.events import Exited, LoadingReported, ReadyReported, Requested, Ticked
-from scheduler.core.values import Exit, InstanceId, PresetName, PresetSpec
+from scheduler.core.planner import Planner
+from scheduler.core.values import Config, Exit, InstanceId, PresetName, PresetSpec
 from scheduler.runtime.record import Gone
 
 from .standing_in import preset, staged, steps, until
@@ -250,3 +251,19 @@ async def test_a_load_that_gets_on_is_told_to_the_planner_step_by_step():
 
         said = [event.progress for event in script.events(LoadingReported)]
         assert said == [0.0, 0.5, 1.0]
+
+
+async def test_a_child_that_loads_for_ever_is_killed_and_the_next_model_loads():
+    planner = Planner(Config(load_stall_seconds=0.05))
+    async with staged(preset("a"), preset("b"), planner=planner, ready=False) as stage:
+        hangs, waits = stage.ask("a"), stage.ask("b")
+        refusal = await hangs.refusal()
+        await until(lambda: len(stage.children) == 2)
+        stage.children[1].say("ready")
+
+        assert (await waits.run()).spec.preset == "b"
+        assert refusal.code == "model_load_failed"
+        assert "no progress for 0.05 s" in refusal.message
+        assert stage.children[0].killed == 1
+        [gone] = [entry for entry in stage.entries if isinstance(entry, Gone)]
+        assert gone.reason == "load_stalled"
