@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -21,7 +21,19 @@ else:
 NOTHING = "-"
 
 
-class ReadOnlyAdmin(_Admin):
+class NumbersInReach(_Admin):
+    """Django hands a number of any size in a filter or an action on to the database."""
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        try:
+            return super().changelist_view(request, extra_context)
+        except OverflowError:
+            raise Http404("no row has such a number") from None
+
+
+class ReadOnlyAdmin(NumbersInReach):
     """What the machine knows is not edited."""
 
     show_full_result_count = False  # the record grows; counting it all would slow every page

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import messages
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
 from django.db import transaction
@@ -15,16 +15,12 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
 from models_registry import history
-
-if TYPE_CHECKING:  # Django's stubs are generic where its classes are not, and unfold has none
-    _Base = admin.ModelAdmin[Any]
-else:
-    from unfold.admin import ModelAdmin as _Base
+from models_registry.admin_base import NumbersInReach
 
 VERSIONS_PER_PAGE = 50
 
 
-class HistoryAdmin(_Base):
+class HistoryAdmin(NumbersInReach):
     """A model with `history`. Going back changes what people edit and nothing else; it is checked
     and saved as an edit is."""
 
