@@ -21,6 +21,10 @@ from models_registry.models import ModelFile, Preset
 from models_registry.preset_options import preset_layer
 from models_registry.revision import registry_revision as registry_revision
 
+MEASURING = 2
+"""Raised when what is measured changes, so that every preset is measured anew.
+2: slots without a context of their own have the model's each."""
+
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
@@ -146,6 +150,9 @@ def _memory_fingerprint(
     options: Mapping[str, str], env: Mapping[str, str], files: FilesState, engine: Engine
 ) -> str:
     told = json.dumps(
-        [sorted(options.items()), sorted(env.items()), files.stamp, engine.version, engine.devices]
+        [
+            *(MEASURING, sorted(options.items()), sorted(env.items()), files.stamp),
+            *(engine.version, engine.devices),
+        ]
     )
     return hashlib.sha256(told.encode(errors="surrogatepass")).hexdigest()[:32]

@@ -36,6 +36,9 @@ _FIT_OVER = re.compile(
     _START + r"common_(?:params_fit_impl|fit_params): "
     r"(?:projected to use|encountered an error|failed to fit|successfully fit|fitting params)"
 )
+_CONTEXT_UNSET = re.compile(
+    _START + r"common_params_fit_impl: context size unset and KV cache not unified "
+)
 _READS_WEIGHTS = re.compile(_START + r"load_tensors: loading model tensors")
 
 
@@ -49,15 +52,22 @@ class Seen(Enum):
 
 @dataclass
 class FitTable:
-    """Takes the lines of a child one by one. Only the first table counts: it is that of the
-    options as they were given, a later one that of a smaller context or of fewer layers."""
+    """Takes the lines of a child one by one. Only the first table of the options as they were given
+    counts: a later one is that of a smaller context or of fewer layers.
 
+    Without a context of its own and with a cache for each slot, the engine first prints the table
+    of one model context for all slots, then says that each slot gets one, and prints the table of
+    that. The second counts, if the preset will be fitted when it loads: unfitted, the slots share
+    one context."""
+
+    fitted: bool = True
     rows: list[DeviceFigures] = field(default_factory=list)
     copies: int = 0
     """Bytes of weights that the host keeps in another layout beside the file."""
     problem: str = ""
     """A row that is none: the table is not to be believed."""
     _begun: bool = False
+    _superseded: bool = False
 
     def take(self, line: str) -> Seen:
         found = _ANY_ROW.match(line)
@@ -83,6 +93,10 @@ class FitTable:
         return any(row.device != HOST for row in self.rows)
 
     def _other(self, line: str) -> Seen:
+        if self.fitted and not self._superseded and _CONTEXT_UNSET.match(line):
+            self.rows.clear()
+            self.copies, self._begun, self._superseded = 0, False, True
+            return Seen.NOTHING
         if self.rows:
             return Seen.WHOLE
         over = _FIT_OVER.match(line) or _READS_WEIGHTS.match(line)

@@ -15,7 +15,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,6 +28,7 @@ from scheduler.runtime.engines.base import CannotStart, Command, Engine
 from scheduler.runtime.exits import describe, exit_of
 
 from .bindings_child import KNOWN as KNOWN_TO_BINDINGS
+from .bindings_child import is_fitted
 from .bounded_child import Outcome, Why, heard_out
 from .figures import HOST, DeviceFigures, Nonsense, checked, with_mapped_host
 from .fit_table import FitTable, Seen
@@ -65,7 +66,7 @@ class Measured:
 class _Listener:
     """Hears a measuring llama-server."""
 
-    table: FitTable = field(default_factory=FitTable)
+    table: FitTable
     reported: tuple[DeviceFigures, ...] = ()
 
     def enough(self, line: str) -> bool:
@@ -78,7 +79,7 @@ def measure(
 ) -> Measured:
     """Raises NotMeasured. No child is left, whatever happens."""
     begun = time.monotonic()
-    listener = _Listener()
+    listener = _Listener(FitTable(fitted=is_fitted(spec.memory_options)))
     outcome = _fit_stage(spec, engine, run_folder, listener, seconds)
     if listener.reported:
         return Measured(listener.reported, "reported", time.monotonic() - begun)

@@ -42,6 +42,11 @@ ON_THE_HOST = [
     case("two slots", ctx_size=4096, parallel=2),
     case("four slots on one cache", ctx_size=8192, parallel=4, kv_unified="true"),
     case("the model's own context", parallel=4, kv_unified="true"),
+    case("sixteen slots, each with the model's own context", parallel=16),
+    case("two slots, context 0", parallel=2, ctx_size=0),
+    case("two slots, f32 keys", parallel=2, cache_type_k="f32"),
+    case("four slots that embed", parallel=4, embeddings="true", pooling="mean"),
+    case("sixteen slots, fitting off", parallel=16, fit="off"),
     case("sixty-four slots", ctx_size=8192, parallel=64, kv_unified="true"),
     case("small steps", ctx_size=4096, parallel=2, ubatch_size=128),
     case("large steps", ctx_size=4096, parallel=2, batch_size=4096, ubatch_size=2048),
@@ -59,8 +64,13 @@ ON_THE_HOST = [
     case("tiny", "tiny", parallel=4, kv_unified="true"),
     case("tiny and deep", "deep", ctx_size=16384, parallel=8),
 ]  # fmt: skip
+BY_THE_BINDINGS = {
+    "two slots", "the model's own context", "q8_0 cache", "two slots, context 0",
+    "two slots, f32 keys", "sixteen slots, fitting off",
+}  # fmt: skip
 WITH_A_DEVICE = [
     case("all layers", ctx_size=4096, parallel=2),
+    case("all layers, the model's own context for each slot", parallel=2),
     case("ten layers", ctx_size=4096, parallel=2, n_gpu_layers=10),
     case("ten layers, not mapped", ctx_size=4096, parallel=2, n_gpu_layers=10, load_mode="none"),
     case("ten layers, repacked", "q4_0", ctx_size=4096, parallel=2, n_gpu_layers=10),
@@ -150,7 +160,9 @@ def test_with_a_device_each_part_is_what_the_engine_allocates(
 
 
 @pytest.mark.parametrize(
-    "case", [ON_THE_HOST[1], ON_THE_HOST[3], ON_THE_HOST[7]], ids=lambda case: case.name
+    "case",
+    [found for found in ON_THE_HOST if found.name in BY_THE_BINDINGS],
+    ids=lambda case: case.name,
 )
 def test_a_server_without_a_table_is_measured_by_the_bindings(case: Case, run_folder: Path) -> None:
     spec = spec_of(case)
