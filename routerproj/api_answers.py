@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +27,7 @@ from ninja.errors import ValidationError as RequestInvalid
 from models_registry.access import identify
 from models_registry.errors import ManagementRefused
 from models_registry.ports import SchedulerRefused, SchedulerUnavailable
-from models_registry.shapes import Asked
+from models_registry.shapes import Asked, Strict
 from routerproj.logs import request_id
 from scheduler.protocol import ERRORS, Refused
 
@@ -167,7 +168,8 @@ def answer_refusals(api: NinjaAPI) -> None:
 
 
 def known_names_only(operation: Callable[..., Any]) -> Callable[..., Any]:
-    """A filter that is misspelt would silently filter nothing."""
+    """A filter that is misspelt would silently filter nothing, and a field in the body of a route
+    that takes none would silently do nothing."""
 
     @functools.wraps(operation)
     def checked(request: HttpRequest, **values: Any) -> Any:
@@ -176,6 +178,8 @@ def known_names_only(operation: Callable[..., Any]) -> Callable[..., Any]:
         for name in request.GET:
             if name not in known:
                 raise ManagementRefused("validation_failed", _no_such_name(name, known), name[:100])
+        if not any(isinstance(value, Strict) for value in values.values()):
+            _check_no_body(request, known)
         return operation(request, **values)
 
     return checked
@@ -184,6 +188,23 @@ def known_names_only(operation: Callable[..., Any]) -> Callable[..., Any]:
 def _no_such_name(name: str, known: set[str]) -> str:
     instead = f"these are: {', '.join(sorted(known))}" if known else "none is"
     return f"{name[:100]} is not taken after the ?; {instead}."
+
+
+def _check_no_body(request: HttpRequest, known: set[str]) -> None:
+    """`{}` says nothing and is taken: some clients cannot send less."""
+    if not request.body.strip():
+        return
+    try:
+        sent = json.loads(request.body)
+    except (ValueError, RecursionError):
+        raise ManagementRefused(
+            "invalid_json", "The body is not JSON, and none is taken."
+        ) from None
+    if sent == {}:
+        return
+    name = str(next(iter(sent)))[:100] if isinstance(sent, dict) else None
+    instead = f" Write {' and '.join(sorted(known))} after the ?." if known else ""
+    raise ManagementRefused("validation_failed", f"No body is taken here.{instead}", name)
 
 
 # Around every view ------------------------------------------------------------------------
