@@ -121,6 +121,11 @@ class HistoryAdmin(NumbersInReach):
         }
         return self._page(request, "admin/corral/deleted.html", context)
 
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """A save that changes nothing makes no version."""
+        if not change or form.changed_data:
+            super().save_model(request, obj, form, change)
+
     # Going back -------------------------------------------------------------------------
 
     def _go_back(self, request: HttpRequest, record: history.Record) -> Any:

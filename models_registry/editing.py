@@ -157,9 +157,12 @@ def delete_alias(name: str, asker: Asker) -> None:
 
 
 def _saved(row: Row, asker: Asker) -> Row:
-    """Raises ValidationError with every fault; then nothing of it is kept."""
+    """Raises ValidationError with every fault; then nothing of it is kept. What is so already makes
+    no version."""
     with transaction.atomic():
         row.full_clean()
+        if not row._state.adding and not history.differences(_locked(row), row):
+            return row
         row._change_reason = asker.label  # type: ignore[attr-defined]  # simple_history reads it
         row.save()
     return row

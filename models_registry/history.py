@@ -86,7 +86,7 @@ def versions(records: Sequence[Record], before: Record | None) -> list[Version]:
 
 
 def differences(old: Any, new: Any) -> tuple[Change, ...]:
-    """Between two records, or a record and its row."""
+    """Between two of a row and its records."""
     return _Shown().changes(old, new)
 
 
@@ -125,7 +125,7 @@ class _Shown:
         self._rows: dict[tuple[type[Model], Any], str] = {}
 
     def changes(self, old: Any, new: Any) -> tuple[Change, ...]:
-        model: type[Model] = getattr(old, "instance_type", None) or new.instance_type
+        model: type[Model] = getattr(old, "instance_type", getattr(new, "instance_type", type(new)))
         return tuple(
             Change(
                 field.name, str(field.verbose_name), self.value(field, old), self.value(field, new)

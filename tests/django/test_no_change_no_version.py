@@ -1,0 +1,67 @@
+"""A change to what is so already is none: no version, no history, nothing for the scheduler."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from models_registry.models import Alias, ModelFile, Preset
+from models_registry.revision import registry_revision
+from proxy.models import Team
+
+pytestmark = pytest.mark.django_db
+
+PATH = "/presets/user/repo:Q4_K_M"
+
+
+def kept() -> tuple[object, ...]:
+    records = (Preset.history.count(), Alias.history.count(), ModelFile.history.count())
+    return (Preset.objects.get().version, registry_revision(), *records, Team.history.count())
+
+
+@pytest.mark.parametrize(
+    ("verb", "path", "body"),
+    [
+        ("PATCH", PATH, {}),
+        ("PATCH", PATH, {"ctx_size": 4096, "pinned": True, "threads": None}),
+        ("PATCH", PATH, {"name": "user/repo:Q4_K_M", "version": 1}),
+        ("POST", f"{PATH}/pin", None),
+        ("PATCH", "/aliases/other", {}),
+        ("PATCH", "/aliases/other", {"name": "other", "preset": "user/repo:Q4_K_M"}),
+    ],
+)
+def test_the_management_api_makes_no_version_of_what_is_so_already(
+    manager, preset, verb, path, body
+):
+    Preset.objects.update(pinned=True)
+    Alias.objects.create(name="other", preset=preset)
+    before = kept()
+
+    answer = manager.ask(verb, path, body)
+
+    assert answer.status == 200
+    assert answer.json["name"] in ("user/repo:Q4_K_M", "other")
+    assert kept() == before
+
+
+def test_a_change_is_one_still(manager, preset):
+    assert manager.patch(PATH, {"ctx_size": 2048}).json["version"] == 2
+    assert manager.post(f"{PATH}/pin").json["version"] == 3
+
+
+def test_a_form_saved_as_it_was_makes_no_version(admin_client: Client, preset: Preset) -> None:
+    alias = Alias.objects.create(name="other", preset=preset)
+    team = Team.objects.get()
+    before = kept()
+
+    for page, fields in [
+        (reverse("admin:models_registry_alias_change", args=[alias.pk]),
+         {"name": "other", "preset": preset.pk}),
+        (reverse("admin:models_registry_modelfile_change", args=[preset.model_file_id]),
+         {"path": preset.model_file.path, "mmproj": ""}),
+        (reverse("admin:proxy_team_change", args=[team.pk]), {"name": team.name}),
+    ]:  # fmt: skip
+        assert admin_client.post(page, fields).status_code == 302
+
+    assert kept() == before
