@@ -16,16 +16,23 @@ from models_registry.models import Preset
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """`ask` puts it to the scheduler; `done` is what to say when it agreed."""
+    """`ask` puts it to the scheduler; `done` is what to say when it agreed, and `idle`, if there is
+    such an answer, when it found nothing to do."""
 
     label: str
     ask: Callable[[ports.Scheduler, str], object]
     done: str
+    idle: str = ""
 
 
 WISHES = {
     "load": Wish("Load", lambda scheduler, name: scheduler.load(name), "is being loaded"),
-    "unload": Wish("Unload", lambda scheduler, name: scheduler.unload(name), "is being unloaded"),
+    "unload": Wish(
+        "Unload",
+        lambda scheduler, name: scheduler.unload(name),
+        "is being unloaded",
+        idle="is not loaded",
+    ),
     "apply": Wish(
         "Apply now",
         lambda scheduler, name: scheduler.apply(name),
@@ -48,13 +55,16 @@ def ask(request: HttpRequest, verb: str, presets: Iterable[Preset]) -> None:
 
 def _ask(request: HttpRequest, wish: Wish, name: str) -> None:
     try:
-        wish.ask(ports.scheduler(), name)
+        answer = wish.ask(ports.scheduler(), name)
     except ports.SchedulerUnavailable as error:
         messages.error(request, f"{name}: the scheduler does not answer: {error}")
     except ports.SchedulerRefused as error:
         messages.error(request, f"{name}: {error}")
     else:
-        messages.success(request, f"{name} {wish.done}.")
+        if wish.idle and not answer:
+            messages.info(request, f"{name} {wish.idle}.")
+        else:
+            messages.success(request, f"{name} {wish.done}.")
 
 
 def _pin(request: HttpRequest, presets: Iterable[Preset], *, pinned: bool) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django.contrib import admin
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from models_registry.model_paths import files_state
@@ -21,19 +21,26 @@ else:
 NOTHING = "-"
 
 
-class NumbersInReach(_Admin):
-    """Django hands a number of any size in a filter or an action on to the database."""
+class CorralAdmin(_Admin):
+    """What all pages share."""
+
+    def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
+        field = super().formfield_for_dbfield(db_field, request, **kwargs)
+        if field is not None and "`" in field.help_text:
+            field.help_text = with_code(field.help_text)
+        return field
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
+        """Django hands a number of any size in a filter or an action on to the database."""
         try:
             return super().changelist_view(request, extra_context)
         except OverflowError:
             raise Http404("no row has such a number") from None
 
 
-class ReadOnlyAdmin(NumbersInReach):
+class ReadOnlyAdmin(CorralAdmin):
     """What the machine knows is not edited."""
 
     show_full_result_count = False  # the record grows; counting it all would slow every page
@@ -62,6 +69,16 @@ class ReadOnlyAdmin(NumbersInReach):
 def badge(text: str, colour: str = "") -> SafeString:
     """`colour`: good, busy, warn, bad, or nothing in particular."""
     return format_html('<span class="corral-badge {}">{}</span>', colour, text)
+
+
+def with_code(text: str) -> SafeString:
+    """What stands between backticks, as code."""
+    words = enumerate(text.split("`"))
+    return format_html_join(
+        "",
+        "{}",
+        ((format_html("<code>{}</code>", word) if at % 2 else word,) for at, word in words),
+    )
 
 
 def told(text: str) -> SafeString:

@@ -15,12 +15,12 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
 from models_registry import history
-from models_registry.admin_base import NumbersInReach
+from models_registry.admin_base import CorralAdmin
 
 VERSIONS_PER_PAGE = 50
 
 
-class HistoryAdmin(NumbersInReach):
+class HistoryAdmin(CorralAdmin):
     """A model with `history`. Going back changes what people edit and nothing else; it is checked
     and saved as an edit is."""
 

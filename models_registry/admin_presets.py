@@ -96,7 +96,8 @@ class PresetAdmin(HistoryAdmin):
             {
                 "fields": ["ctx_size", "parallel"],
                 "description": "A field left empty is decided by the layer below: the engine's "
-                "environment, or its own default. Each slot has an equal share of the context.",
+                "environment, or its own default. Slots that are set divide the context equally; "
+                "left unset, four share all of it (kv-unified).",
             },
         ),
         ("Hardware", {"fields": ["n_gpu_layers", "threads", "flash_attn"]}),

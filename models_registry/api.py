@@ -88,8 +88,8 @@ def load_preset(request: HttpRequest, name: str, query: Query[LoadQuery]) -> dic
 @presets.post("/{path:name}/unload", auth=CHANGE_PRESETS, response=AskedOut)
 def unload_preset(request: HttpRequest, name: str, query: Query[UnloadQuery]) -> dict[str, str]:
     """Unload it once its answers have ended, or with `force` at once."""
-    ports.scheduler().unload(editing.preset_named(name).name, force=query.force)
-    return {"preset": name, "state": "unloading"}
+    goes = ports.scheduler().unload(editing.preset_named(name).name, force=query.force)
+    return {"preset": name, "state": "unloading" if goes else "unloaded"}
 
 
 @presets.post("/{path:name}/apply", auth=CHANGE_PRESETS, response=AskedOut)

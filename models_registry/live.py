@@ -77,4 +77,5 @@ def failure_told(status: PresetStatus) -> str:
     code, colon, words = status.failure.partition(":")
     if code not in _REASONS:
         return status.failure
-    return f"{_REASONS[code]}{colon if words.strip() else ''}{words.rstrip()}"
+    ended = f" ({status.exit})" if status.exit else ""
+    return f"{_REASONS[code]}{ended}{colon if words.strip() else ''}{words.rstrip()}"

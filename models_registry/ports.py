@@ -30,8 +30,9 @@ class SchedulerRefused(Exception):
 class PresetStatus:
     """A preset's live side. `state` is unloaded, loading, loaded, sleeping, draining or stopping.
 
-    `failure` is empty, or the reason and last words of the last failed load. `stale`: what runs was
-    started before the preset's last change. `progress` is 0 to 1 while it loads.
+    `failure` is empty, or the reason and last words of the last failed load, and `exit` how its
+    child ended. `stale`: what runs was started before the preset's last change. `progress` is 0 to
+    1 while it loads.
     """
 
     state: str
@@ -40,6 +41,7 @@ class PresetStatus:
     failure: str = ""
     stale: bool = False
     progress: float | None = None
+    exit: str = ""
 
 
 class Scheduler(Protocol):
@@ -47,7 +49,9 @@ class Scheduler(Protocol):
         """Whether it is loaded now; False: it is queued. With `wait` it returns when loaded."""
         ...
 
-    def unload(self, preset: str, *, force: bool = False) -> None: ...
+    def unload(self, preset: str, *, force: bool = False) -> bool:
+        """Whether anything ran that goes now."""
+        ...
 
     def apply(self, preset: str) -> None:
         """A stale instance goes now, not when it is idle; the next one runs the preset as it is."""

@@ -13,7 +13,7 @@ from django.utils.html import format_html
 from models_registry import history
 from models_registry.admin_base import badge
 from models_registry.catalogue import engine_catalogue
-from models_registry.command_line import EffectiveOption, effective
+from models_registry.command_line import EffectiveOption, Layer, effective
 from models_registry.engine_path import llama_server
 from models_registry.errors import EngineMissing, OptionError
 from models_registry.models import Preset
@@ -43,9 +43,13 @@ class PresetForm(_PresetModelForm):
         for name, key in COLUMNS.items():
             if name not in self.fields:
                 continue  # someone who may only look
-            self._show_what_counts(name, below.get(key))
-            if key in settings.CORRAL_COMMAND_LINE:
-                self._lock(name, key, settings.CORRAL_COMMAND_LINE[key])
+            value = settings.CORRAL_COMMAND_LINE.get(key)
+            if value is None:
+                self._show_what_counts(name, below.get(key))
+            else:
+                fixed = EffectiveOption(key, value, Layer.COMMAND_LINE)
+                self._show_what_counts(name, fixed)
+                self._lock(name, key, value)
         if "extra_options" in self.fields and not self.may_edit_extra_options:
             field = self.fields["extra_options"]
             field.disabled = True

@@ -174,7 +174,7 @@ class UnloadQuery(Asked):
 
 class AskedOut(Schema):
     preset: str
-    state: Literal["queued", "loaded", "unloading", "applying", "measuring"]
+    state: Literal["queued", "loaded", "unloading", "unloaded", "applying", "measuring"]
 
 
 # Aliases ----------------------------------------------------------------------------------

@@ -15,14 +15,14 @@ from django.db.models import Q
 from django.http import HttpRequest
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from models_registry.admin_base import NumbersInReach
+from models_registry.admin_base import CorralAdmin
 
 admin.site.unregister(User)
 admin.site.unregister(Group)
 
 
 @admin.register(User)
-class AccountAdmin(UserAdmin, NumbersInReach):  # type: ignore[type-arg]
+class AccountAdmin(UserAdmin, CorralAdmin):  # type: ignore[type-arg]
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
@@ -42,7 +42,7 @@ class AccountAdmin(UserAdmin, NumbersInReach):  # type: ignore[type-arg]
 
 
 @admin.register(Group)
-class AccountGroupAdmin(GroupAdmin, NumbersInReach):
+class AccountGroupAdmin(GroupAdmin, CorralAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Group | None = None) -> Any:
         fields = super().get_readonly_fields(request, obj)
         return fields if _asker(request).is_superuser else [*fields, "permissions"]

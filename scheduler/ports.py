@@ -11,7 +11,17 @@ from models_registry.engine_path import llama_server
 from models_registry.ports import PresetStatus, SchedulerRefused, SchedulerUnavailable
 
 from .client import call
-from .protocol import Apply, Load, Operation, Refused, Reload, Snapshot, SnapshotState, Unload
+from .protocol import (
+    Apply,
+    Failure,
+    Load,
+    Operation,
+    Refused,
+    Reload,
+    Snapshot,
+    SnapshotState,
+    Unload,
+)
 
 _MOST_ALIVE_FIRST = ("loaded", "loading", "sleeping", "draining", "stopping")
 
@@ -31,8 +41,8 @@ class ControlSocketScheduler:
         told = self._call(Load(id=1, preset=preset, wait=wait), timeout_seconds)
         return "instance" in told
 
-    def unload(self, preset: str, *, force: bool = False) -> None:
-        self._call(Unload(id=1, preset=preset, force=force))
+    def unload(self, preset: str, *, force: bool = False) -> bool:
+        return bool(self._call(Unload(id=1, preset=preset, force=force))["instances"])
 
     def apply(self, preset: str) -> None:
         self._call(Apply(id=1, preset=preset))
@@ -85,12 +95,20 @@ def statuses_of(snapshot: SnapshotState) -> dict[str, PresetStatus]:
 def _status(name: str, snapshot: SnapshotState) -> PresetStatus:
     instances = [instance for instance in snapshot.instances if instance.preset == name]
     states = sorted((i.state for i in instances), key=_MOST_ALIVE_FIRST.index)
-    failures = [f"{f.reason}: {f.words}" for f in snapshot.failures if f.preset == name]
+    failure = next((each for each in snapshot.failures if each.preset == name), None)
     return PresetStatus(
         state=states[0] if states else "unloaded",
         leases=sum(instance.leases for instance in instances),
         waiters=sum(entry.waiters for entry in snapshot.queue if entry.preset == name),
-        failure=failures[0] if failures else "",
+        failure=f"{failure.reason}: {failure.words}" if failure is not None else "",
         stale=any(instance.stale for instance in instances),
         progress=next((i.progress for i in instances if i.state == "loading"), None),
+        exit=_exit(failure) if failure is not None else "",
     )
+
+
+def _exit(failure: Failure) -> str:
+    """Empty for one that never ran."""
+    if failure.signal is not None:
+        return f"signal {failure.signal}"
+    return f"exit code {failure.exit_code}" if failure.exit_code is not None else ""

@@ -29,6 +29,7 @@ class StandInScheduler:
         self.snapshot = EMPTY
         self.refuses: ErrorBody | None = None
         self.loaded = False
+        self.instances = 1
         self.asked: list[Any] = []
         self.measured: list[str] = []
 
@@ -43,6 +44,8 @@ class StandInScheduler:
         if name == "Load":
             loaded = self.loaded or operation.wait
             return Reply(operation.id, ok={"instance": 1} if loaded else {"queued": True})
+        if name == "Unload":
+            return Reply(operation.id, ok={"instances": self.instances})
         return Reply(operation.id, ok={})
 
     def times(self, name: str) -> int:

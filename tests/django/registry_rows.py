@@ -54,6 +54,7 @@ class FakeScheduler:
 
     answer: dict[str, PresetStatus] = field(default_factory=dict)
     refuses: Exception | None = None
+    loaded: bool = True
     asked: list[tuple[Any, ...]] = field(default_factory=list)
 
     def _ask(self, *question: Any) -> None:
@@ -65,8 +66,9 @@ class FakeScheduler:
         self._ask("load", preset)
         return wait
 
-    def unload(self, preset: str, *, force: bool = False) -> None:
+    def unload(self, preset: str, *, force: bool = False) -> bool:
         self._ask("unload", preset, force)
+        return self.loaded
 
     def apply(self, preset: str) -> None:
         self._ask("apply", preset)

@@ -174,3 +174,14 @@ def test_a_preset_that_is_gone_is_not_found(
     preset.delete()
 
     assert admin_client.post(url).status_code == 404
+
+
+def test_a_preset_that_is_not_loaded_is_not_said_to_be_unloaded(
+    admin_client: Client, scheduler: FakeScheduler, preset: Preset
+) -> None:
+    scheduler.loaded = False
+
+    page = admin_client.post(f"{LIST}{preset.pk}/unload/", follow=True)
+
+    assert "first is not loaded." in page.content.decode()
+    assert "is being unloaded" not in page.content.decode()

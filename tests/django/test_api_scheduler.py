@@ -136,3 +136,11 @@ def test_what_is_live_is_shown_as_the_scheduler_tells_it(manager, scheduler):
     assert queue["items"] == [{"preset": "b", "waiters": 3, "oldest": 1.5}]
     assert status["scheduler"]["instances"] == status["scheduler"]["queue"] == 1
     assert status["scheduler"]["failures"][0]["words"] == "no such tensor"
+
+
+def test_an_unload_says_whether_anything_ran(manager, preset, scheduler):
+    scheduler.instances = 0
+    assert manager.post("/presets/user/repo:Q4_K_M/unload").json["state"] == "unloaded"
+
+    scheduler.instances = 1
+    assert manager.post("/presets/user/repo:Q4_K_M/unload").json["state"] == "unloading"

@@ -127,6 +127,18 @@ def test_a_failures_code_is_put_into_words(
     assert f">{told}</p>" in page
 
 
+def test_a_failures_exit_code_is_told(
+    admin_client: Client, scheduler: FakeScheduler, preset: Preset
+) -> None:
+    scheduler.answer = {
+        "first": PresetStatus("unloaded", failure="failed_to_load: bad magic", exit="exit code 1")
+    }
+
+    page = admin_client.get(page_of(preset)).content.decode()
+
+    assert ">it ended before it was ready (exit code 1): bad magic</p>" in page
+
+
 def test_a_presets_page_shows_each_option_with_its_origin_and_the_command_line(
     admin_client: Client, scheduler: FakeScheduler, preset: Preset, settings: Any
 ) -> None:
