@@ -10,8 +10,9 @@ from models_registry.errors import OptionError
 LONGEST_VALUE = 64 << 10
 """Characters. The kernel takes no argument of more than 128 KiB, in bytes."""
 
-_LIMITS = {"parallel": (1, 256)}
-"""A slot costs memory, and the scheduler counts them: what nobody means is a slip of the finger."""
+_LIMITS = {"parallel": (1, 256), "ctx-size": (0, 1 << 24), "main-gpu": (-1, 255)}
+"""What nobody means is a slip of the finger. The engine itself starts with no more than 256 slots,
+and takes any context until its memory is not there; -1 is no GPU."""
 
 _AUTO = {"parallel": -1}
 """Beyond the limit, and yet taken: the engine's word for its own choice."""
@@ -20,6 +21,26 @@ _ON = frozenset({"on", "enabled", "true", "1"})  # llama.cpp's own words
 _OFF = frozenset({"off", "disabled", "false", "0"})
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]{1,3})?", re.IGNORECASE)
+
+_MASK = (re.compile(r"(0[xX])?[0-9a-fA-F]+"), "a mask in hexadecimal digits, ff or 0xff")
+_CPUS = (re.compile(r"[0-9]{0,3}-[0-9]{0,3}"), "a range of CPUs, 0-3")
+_SHARE = r"\s*(?:[0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})"
+_SHARES = (
+    re.compile(rf"{_SHARE}(?:[,/]{_SHARE}){{0,15}}\s*"),
+    "up to 16 numbers with commas between them, 3,1",
+)
+"""The engine has room for 16 devices."""
+_FORMS = {
+    "tensor-split": _SHARES,
+    "cpu-mask": _MASK,
+    "cpu-mask-batch": _MASK,
+    "cpu-mask-draft": _MASK,
+    "cpu-mask-batch-draft": _MASK,
+    "cpu-range": _CPUS,
+    "cpu-range-batch": _CPUS,
+    "cpu-range-draft": _CPUS,
+}
+"""Texts that the engine reads further, and does not start with when it cannot."""
 
 
 def switch(text: str) -> bool | None:
@@ -47,7 +68,7 @@ def checked_value(option: Option, text: str, *, name: str = "") -> str:
         case Kind.CHOICE:
             return _choice(option, text.strip(), name)
         case Kind.TEXT | Kind.PAIR:
-            return text
+            return _text(option, text, name)
 
 
 def _refuse_unprintable(text: str, name: str) -> None:
@@ -88,6 +109,14 @@ def _range(option: Option) -> tuple[int, int]:
         return _LIMITS[option.key]
     told = re.fullmatch(r"<(\d+)\.\.\.(\d+)>", option.hint)
     return (int(told[1]), int(told[2])) if told else (-(2**31), 2**32 - 1)
+
+
+def _text(option: Option, text: str, name: str) -> str:
+    if option.key in _FORMS:
+        form, words = _FORMS[option.key]
+        if not form.fullmatch(text):
+            raise OptionError(name, f"takes {words}; not {_quoted(text)}")
+    return text
 
 
 def _choice(option: Option, text: str, name: str) -> str:

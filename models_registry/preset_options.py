@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -64,6 +64,28 @@ def column_errors(preset: Preset, catalogue: Catalogue) -> dict[str, OptionError
             checked_value(match.option, options[key])
         except OptionError as error:
             errors[field] = error
+    return errors
+
+
+_EXACT_CACHES = ("f32", "f16", "bf16")
+
+
+def combination_errors(options: Mapping[str, str]) -> dict[str, OptionError]:
+    """What the engine would not take together, by the key of the option to be changed. `options`
+    are valid each for itself; what lower layers set is not the preset's to mend."""
+    errors: dict[str, OptionError] = {}
+    v_type = options.get("cache-type-v", "f16")
+    if v_type not in _EXACT_CACHES and options.get("flash-attn") == "off":
+        errors["cache-type-v"] = OptionError(
+            "cache-type-v",
+            f"{v_type} needs flash attention, and flash-attn is off: turn it on, or choose "
+            f"{', '.join(_EXACT_CACHES)}",
+        )
+    batch, step = options.get("batch-size"), options.get("ubatch-size")
+    if batch and step and int(step) > int(batch):
+        errors["ubatch-size"] = OptionError(
+            "ubatch-size", f"{step} is more than batch-size, {batch}: make one of them fit"
+        )
     return errors
 
 

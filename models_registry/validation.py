@@ -14,11 +14,18 @@ from models_registry.catalogue import engine_catalogue
 from models_registry.engine_path import llama_server
 from models_registry.errors import EngineMissing
 from models_registry.naming import name_problem, shards_problem
-from models_registry.preset_options import column_errors, column_options, extra_options
+from models_registry.preset_options import (
+    COLUMNS,
+    column_errors,
+    column_options,
+    combination_errors,
+    extra_options,
+)
 
 if TYPE_CHECKING:
     from models_registry.models import Alias, ModelFile, Preset
 
+FIELDS = {key: field for field, key in COLUMNS.items()}
 
 LONGEST_OPTIONS = 64 << 10
 """Characters of a preset's extra options."""
@@ -118,9 +125,14 @@ def _option_errors(preset: Preset) -> dict[str, list[str]]:
     errors = {
         field: [_sentence(str(error))] for field, error in column_errors(preset, catalogue).items()
     }
-    _, extra = extra_options(preset.extra_options, catalogue, taken=column_options(preset))
+    columns = column_options(preset)
+    options, extra = extra_options(preset.extra_options, catalogue, taken=columns)
     if extra:
         errors["extra_options"] = [_sentence(str(error)) for error in extra]
+    valid = {key: value for key, value in columns.items() if FIELDS[key] not in errors}
+    for key, fault in combination_errors(options | valid).items():
+        field = FIELDS[key] if key in columns else "extra_options"
+        errors.setdefault(field, []).append(_sentence(str(fault)))
     return errors
 
 

@@ -25,6 +25,8 @@ PRESETS = [
     ("name", "taken"),
     ("name", "an-alias"),
     ("n_gpu_layers", "some"),
+    ("ctx_size", 20_000_000),
+    ("parallel", 257),
     ("cache_type_k", "q99"),
     ("cache_type_v", "q99"),
     ("extra_options", "top-k"),
@@ -33,6 +35,9 @@ PRESETS = [
     ("extra_options", "top-k = 1\ntop-k = 2"),
     ("extra_options", "no-such-option = 1"),
     ("extra_options", "top-k = many"),
+    ("extra_options", "tensor-split = 1,b"),
+    ("extra_options", "flash-attn = off\ncache-type-v = q8_0"),
+    ("extra_options", "batch-size = 8\nubatch-size = 16"),
 ]
 ALIASES = [("name", "taken"), ("name", "a,b"), ("name", "an-alias"), ("name", "a/..")]
 FILES = [("path", "relative"), ("path", "/no/such.gguf"), ("path", "/"), ("mmproj", "/no/such")]

@@ -107,6 +107,12 @@ def test_a_good_preset_is_saved_with_its_alias(admin_client: Client, model_file:
         ("parallel = 0", "from 1 to 256"),
         ("parallel = 2147483647", "from 1 to 256"),
         ("temp = hot", "takes a number"),
+        ("tensor-split = abc", "tensor-split: takes up to 16 numbers"),
+        ("tensor-split = " + ",".join(["1"] * 17), "takes up to 16 numbers"),
+        ("tensor-split = 3,,1", "takes up to 16 numbers"),
+        ("main-gpu = -2", "from -1 to 255"),
+        ("cpu-mask = zz", "cpu-mask: takes a mask in hexadecimal digits"),
+        ("cpu-range-batch = 0..3", "takes a range of CPUs"),
         ("temp =", "has no value"),
         ("no-warmup", "is not `key = value`"),
         ("np = 0x10", "takes a whole number"),
@@ -292,3 +298,72 @@ def test_more_slots_than_anybody_means_are_refused_at_their_field(
     found = errors_of(admin_client, form(model_file, parallel="100000"))
 
     assert "from 1 to 256" in str(found["parallel"])
+
+
+@pytest.mark.parametrize("size", ["16777217", "2147483647"])
+def test_a_context_longer_than_any_models_is_refused_at_its_field(
+    admin_client: Client, model_file: ModelFile, size: str
+) -> None:
+    found = errors_of(admin_client, form(model_file, ctx_size=size))
+
+    assert list(found) == ["ctx_size"]
+    assert "from 0 to 16777216" in str(found["ctx_size"])
+
+
+TOGETHER = [
+    ({"flash_attn": "off", "cache_type_v": "q8_0"}, "cache_type_v", "q8_0 needs flash attention"),
+    (
+        {"flash_attn": "off", "extra_options": "ctv = q4_0", "cache_type_v": ""},
+        "extra_options",
+        "flash-attn is off",
+    ),
+    (
+        {"cache_type_v": "q5_1", "extra_options": "flash-attn = 0"},
+        "cache_type_v",
+        "flash-attn is off",
+    ),
+    ({"batch_size": "256", "ubatch_size": "512"}, "ubatch_size", "more than batch-size, 256"),
+    (
+        {"batch_size": "256", "extra_options": "ub = 512"},
+        "extra_options",
+        "ubatch-size: 512 is more than batch-size, 256",
+    ),
+]
+
+
+@pytest.mark.parametrize(("fields", "at", "words"), TOGETHER)
+def test_values_that_do_not_go_together_are_refused_with_both_names(
+    admin_client: Client, model_file: ModelFile, fields: dict[str, str], at: str, words: str
+) -> None:
+    found = errors_of(admin_client, form(model_file, **fields))
+
+    assert list(found) == [at]
+    assert words in str(found[at])
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"flash_attn": "off", "cache_type_k": "q8_0", "cache_type_v": "bf16"},
+        {"flash_attn": "auto", "cache_type_v": "q8_0"},
+        {"batch_size": "512", "ubatch_size": "512"},
+        {"ctx_size": "16777216"},
+        {"extra_options": "tensor-split = 3,1.5/0\nmain-gpu = -1\ncpu-mask = 0xFf\ncpu-range = 0-"},
+    ],
+)
+def test_values_that_the_engine_takes_together_are_saved(
+    admin_client: Client, model_file: ModelFile, fields: dict[str, str]
+) -> None:
+    assert errors_of(admin_client, form(model_file, **fields)) == {}
+
+
+def test_a_value_that_is_wrong_by_itself_is_told_once(
+    admin_client: Client, model_file: ModelFile
+) -> None:
+    found = errors_of(
+        admin_client,
+        form(model_file, batch_size="0", ubatch_size="x", flash_attn="off", cache_type_v="f17"),
+    )
+
+    assert sorted(found) == ["batch_size", "cache_type_v", "ubatch_size"]
+    assert len(found["cache_type_v"]) == 1

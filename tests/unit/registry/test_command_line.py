@@ -21,10 +21,11 @@ from models_registry.refused_options import refusal
 
 from .known import CATALOGUE
 
+SHAPED = ("cpu-mask", "cpu-range", "tensor-split")
 TEXT_KEYS = [
     option.key
     for option in CATALOGUE.options
-    if option.kind is Kind.TEXT and refusal(option) is None
+    if option.kind is Kind.TEXT and refusal(option) is None and not option.key.startswith(SHAPED)
 ]
 SWITCHES = [
     option.key
