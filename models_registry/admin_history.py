@@ -64,14 +64,16 @@ class HistoryAdmin(CorralAdmin):
         if not page.object_list:
             raise Http404
         shown = list(page.object_list)
+        name = str(live if live is not None else shown[0].instance)
         before = records.filter(history_id__lt=shown[-1].history_id).first()
         context = {
-            "title": "History",
+            "title": f"History of {name}",
+            "original": live,  # the path above the page names it
             "page": page,
             "versions": history.versions(shown, before),
             "live": live,
             "pk": pk,
-            "name": str(live if live is not None else shown[0].instance),
+            "name": name,
             "version_url": f"admin:{self._url_name('version')}",
             **(extra_context or {}),
         }
@@ -99,7 +101,8 @@ class HistoryAdmin(CorralAdmin):
                     reverse(f"admin:{self._url_name('change')}", args=[object_id])
                 )
         context = {
-            "title": "Version",
+            "title": f"{record.instance}, {history.moment(record)}",
+            "original": live,
             "record": record,
             "live": live,
             "name": str(record.instance),

@@ -72,6 +72,20 @@ def test_a_preset_can_be_edited_and_loaded_on_a_telephone(desk: Desk) -> None:
     assert wider <= 0
 
 
+def test_nothing_is_cut_off_on_a_telephone(desk: Desk) -> None:
+    page = desk.logged_in(width=390)
+    open_preset(page, "alpha")
+    here = page.url.removesuffix("change/")
+    cut = """[...document.querySelectorAll(".field-file, .corral-scroll")].filter(
+        each => each.scrollHeight > each.clientHeight || each.scrollWidth > each.clientWidth
+    ).map(each => each.outerHTML)"""
+
+    for address in ("/admin/models_registry/preset/", f"{here}change/", f"{here}history/"):
+        page.goto(address)
+        expect(page.locator(".field-file, .corral-scroll").first).to_be_visible()
+        assert page.evaluate(cut) == [], address
+
+
 def test_a_new_key_is_shown_once(desk: Desk) -> None:
     page = desk.logged_in()
     page.goto("/admin/proxy/apikey/add/")

@@ -64,7 +64,7 @@ def test_the_history_names_who_changed_what(admin_client: Client, preset: Preset
     page = admin_client.get(history_of(preset)).content.decode()
 
     assert "context: <del>4096</del> → 8192" in page
-    assert "<td>admin</td>" in page
+    assert '<td data-label="Who">admin</td>' in page
     assert page.count("<tr>") == 1 + 2  # head, the change, the making
 
 
@@ -243,3 +243,30 @@ def test_a_long_history_costs_the_same_queries(
         "context: <del>4096</del> → 0"
         in admin_client.get(f"{history_of(preset)}?p=3").content.decode()
     )
+
+
+def test_a_history_and_its_versions_name_the_row_in_title_and_path(
+    admin_client: Client, tmp_path: Path
+) -> None:
+    preset = make_preset("user/repo:Q4", make_model_file(tmp_path / "named.gguf"))
+    record = Preset.history.filter(id=preset.pk).get()
+    history = f"/admin/models_registry/preset/{preset.pk}/history/"
+
+    for url, title in [
+        (history, "History of user/repo:Q4"),
+        (f"{history}{record.history_id}/", "user/repo:Q4, "),
+    ]:
+        page = admin_client.get(url).content.decode()
+        assert f"<title> {title}" in page
+        path_to_it = page[page.index("</title>") : page.index("corral-card")]
+        assert f'href="/admin/models_registry/preset/{preset.pk}/change/"' in path_to_it
+
+
+def test_the_history_of_what_was_deleted_names_it(admin_client: Client, tmp_path: Path) -> None:
+    preset = make_preset("user/repo:Q4", make_model_file(tmp_path / "named.gguf"))
+    pk = preset.pk
+    preset.delete()
+
+    page = admin_client.get(f"/admin/models_registry/preset/{pk}/history/").content.decode()
+
+    assert "<title> History of user/repo:Q4 | Corral</title>" in page
