@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
@@ -15,8 +16,10 @@ from models_registry.models import ModelFile
 
 if TYPE_CHECKING:  # Django's stubs are generic where its classes are not, and unfold has none
     _Admin = admin.ModelAdmin[Any]
+    _ChangeList = ChangeList
 else:
     from unfold.admin import ModelAdmin as _Admin
+    from unfold.views import ChangeList as _ChangeList
 
 NOTHING = "-"
 
@@ -27,7 +30,7 @@ class CorralAdmin(_Admin):
     def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
         field = super().formfield_for_dbfield(db_field, request, **kwargs)
         if field is not None and "`" in field.help_text:
-            field.help_text = with_code(field.help_text)
+            field.help_text = with_code(str(field.help_text))
         return field
 
     def changelist_view(
@@ -40,11 +43,23 @@ class CorralAdmin(_Admin):
             raise Http404("no row has such a number") from None
 
 
+class RecordChangeList(_ChangeList):
+    """Without a filter what was found is all there is: no offer to show all of it."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        if not self.query and not self.get_filters_params():
+            self.full_result_count = self.result_count
+
+
 class ReadOnlyAdmin(CorralAdmin):
     """What the machine knows is not edited."""
 
     show_full_result_count = False  # the record grows; counting it all would slow every page
     list_per_page = 50
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return RecordChangeList
 
     def change_view(
         self,

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from models_registry.models import Preset
+from scheduler.models import DecisionRecord
 from scheduler.ports import statuses_of
 from scheduler.protocol import Failure, SnapshotState
 
@@ -50,3 +52,16 @@ def test_a_status_says_how_the_child_of_a_failed_load_ended(
     status = statuses_of(SnapshotState(1, 0, 4, False, [], [], [failure]))["a"]
 
     assert (status.failure, status.exit) == ("failed_to_load: words", told)
+
+
+@pytest.mark.parametrize(("asked", "offered"), [("", False), ("?q=none", True)])
+def test_a_record_offers_to_show_all_only_when_something_is_left_out(
+    admin_client: Client, asked: str, offered: bool
+) -> None:
+    DecisionRecord.objects.create(
+        at=timezone.now(), kind="start", preset="a", reason="asked", figures={}
+    )
+
+    shown = admin_client.get(f"/admin/scheduler/decisionrecord/{asked}").content.decode()
+
+    assert ("Show all" in shown) == offered
