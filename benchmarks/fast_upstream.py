@@ -110,7 +110,8 @@ async def serve(host: str, port: int) -> None:
         await loop.create_unix_server(Upstream, host, backlog=1024)
     else:
         await loop.create_server(Upstream, host, port, backlog=1024)
-    _report("loading", {"stages": ["text_model"], "current": "text_model", "value": 1.0})
+    for value in (0.0, 1.0):
+        _report("loading", {"stages": ["text_model"], "current": "text_model", "value": value})
     _report("ready", {"id": "alpha", "meta": {"n_ctx": 2048}})
     asked_to_exit = loop.run_in_executor(None, _wait_for_exit)
     await asked_to_exit
