@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum, auto
 
 from .values import InstanceId, PresetName, PresetSpec, Refusal, RequestId
@@ -13,7 +13,9 @@ class Reason(StrEnum):
 
     REQUESTED = auto()  # a waiter needs it
     STARTUP = auto()
-    EVICTED = auto()  # its slot is needed for `for_preset`
+    EVICTED = auto()  # its room is needed for `for_preset`
+    IDLE = auto()  # its keep-alive has passed
+    HUNG = auto()  # it did not answer
     REPLACED = auto()  # its options changed
     REMOVED = auto()  # its preset was deleted
     UNLOADED = auto()  # a person asked
@@ -24,11 +26,21 @@ class Reason(StrEnum):
     NO_LONGER_NEEDED = auto()  # a drain undone
 
 
+Figures = tuple[tuple[str, str | int | float], ...]
+"""What a decision rests on, by name: seconds, bytes, counts, presets (V4). Two decisions are the
+same whatever their figures."""
+
+
+def _figures() -> Figures:
+    return field(default=(), compare=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Start:
     instance: InstanceId
     preset: PresetSpec
     reason: Reason
+    figures: Figures = _figures()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +57,7 @@ class Drain:
     instance: InstanceId
     reason: Reason
     for_preset: PresetName | None = None
+    figures: Figures = _figures()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +73,7 @@ class AskExit:
     instance: InstanceId
     reason: Reason
     for_preset: PresetName | None = None
+    figures: Figures = _figures()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +83,7 @@ class Kill:
     instance: InstanceId
     reason: Reason
     for_preset: PresetName | None = None
+    figures: Figures = _figures()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +103,7 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class Revoke:
-    """The lease is over because its instance has exited."""
+    """The lease is over: its instance has exited, or the time of a look is up."""
 
     request: RequestId
     instance: InstanceId

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from .values import (
     NO_TENANT,
     NO_WORD,
+    Bytes,
     Exit,
     InstanceId,
     Kind,
     PresetName,
     PresetSpec,
+    Priority,
     RequestId,
     TenantId,
 )
@@ -20,13 +22,15 @@ from .values import (
 @dataclass(frozen=True, slots=True)
 class Requested:
     """Someone wants a lease. `arrived` is when the request first arrived (monotonic seconds):
-    a retry keeps the place of its first arrival."""
+    a retry keeps the place of its first arrival. `weight` and `priority` are the tenant's."""
 
     request: RequestId
     preset: PresetName
     arrived: float
     kind: Kind = Kind.POST
     tenant: TenantId = NO_TENANT
+    weight: float = 1.0
+    priority: Priority = Priority.NORMAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +43,11 @@ class Cancelled:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The lease is over and its slot is idle. Harmless when the lease has ended already."""
+    """The lease is over and its slot is idle. Harmless when the lease has ended already. `tokens`
+    were computed for it (read, less those from the cache, and answered); None: nobody counted."""
 
     request: RequestId
+    tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +85,13 @@ class SleepingReported:
 
 
 @dataclass(frozen=True, slots=True)
+class Silent:
+    """The child has not answered to `/health` for too long, although it should."""
+
+    instance: InstanceId
+
+
+@dataclass(frozen=True, slots=True)
 class Exited:
     """The child has been reaped (or could not be spawned)."""
 
@@ -93,6 +106,14 @@ class PresetsChanged:
 
     presets: tuple[PresetSpec, ...]
     renamed: tuple[tuple[PresetName, PresetName], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DevicesRead:
+    """How many bytes instances may hold on each device, all of them together. What is not in it
+    limits nothing."""
+
+    capacity: Bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +150,10 @@ Event = (
     | LoadingReported
     | ReadyReported
     | SleepingReported
+    | Silent
     | Exited
     | PresetsChanged
+    | DevicesRead
     | UnloadAsked
     | ApplyAsked
     | ShutdownAsked

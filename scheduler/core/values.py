@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum, auto
+from enum import IntEnum, StrEnum, auto
 from typing import NewType
 
 PresetName = NewType("PresetName", str)
 TenantId = NewType("TenantId", str)
 NO_TENANT = TenantId("")
+DeviceId = NewType("DeviceId", str)
+Bytes = tuple[tuple[DeviceId, int], ...]
+"""Bytes on each device."""
 InstanceId = NewType("InstanceId", int)
 RequestId = NewType("RequestId", int)
 """One request from its arrival to its end: as a waiter first, then as the lease it was granted."""
@@ -18,9 +21,25 @@ class Kind(StrEnum):
     """What asks for a model."""
 
     POST = auto()  # a request with a body: counts as use
+    GET = auto()  # a look: no slot, no use, ten seconds at most; loads only what fits at once (A8)
     WEBSOCKET = auto()  # counts as use at its start
     LOAD = auto()  # a person's load request: a waiter without a request behind it (A10)
     STARTUP = auto()  # load-on-startup: never evicts, is skipped when it does not fit (A10)
+
+
+class Priority(IntEnum):
+    """A class of requests. A higher one counts as arrived earlier, within a bound (A1)."""
+
+    LOW = 0
+    NORMAL = 1
+    HIGH = 2
+
+
+class VictimPolicy(StrEnum):
+    """Who goes for a shortage of memory (V3). A shortage of count is always LRU (V2)."""
+
+    LRU = auto()
+    COST = auto()
 
 
 class Code(StrEnum):
@@ -34,7 +53,11 @@ class Code(StrEnum):
     OUT_OF_MEMORY = auto()  # three loads in a row ran out of memory (A4)
     BLOCKED_BY_PINNED = auto()  # only pinned instances stand in the way, and they stay
     DOES_NOT_FIT = auto()  # a start-up load that would have to evict
+    MODEL_TOO_LARGE = auto()  # it would not fit on an empty machine; `short` says by how much
+    MODEL_NOT_LOADED = auto()  # a look, and the model is not there to be looked at
     QUEUE_FULL = auto()
+    MODEL_QUEUE_FULL = auto()  # too many wait for this preset
+    TENANT_QUEUE_FULL = auto()  # too many of this tenant wait
     QUEUE_TIMEOUT = auto()
     UNLOADED = auto()  # a person unloaded the model while this one waited for its load
     SHUTTING_DOWN = auto()
@@ -59,7 +82,8 @@ class PresetSpec:
     """What the core needs to know of a preset.
 
     `fingerprint` changes when the effective options change: an instance started with another one
-    is stale. `parallel` is how many leases an instance takes. Times are seconds.
+    is stale. `parallel` is how many slots an instance has. Times are seconds; None is the
+    planner's own (Config).
     """
 
     name: PresetName
@@ -67,6 +91,16 @@ class PresetSpec:
     parallel: int = 1
     pinned: bool = False
     stop_timeout_seconds: float = 10.0
+    priority: Priority = Priority.NORMAL
+    max_wait_seconds: float | None = None  # as the head, until a busy model drains for it (A6)
+    min_residency_seconds: float | None = None  # loaded at least so long before it makes way
+    keep_alive_seconds: float | None = None  # idle for so long, it ends (V5)
+    queue_limit: int | None = None  # waiters for it at once (A7)
+    load_seconds: float | None = None  # how long it took to load, as the record knows
+    need: Bytes = ()  # measured; a device that is not in it takes nothing
+
+
+NO_NEED: Bytes = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +111,30 @@ class Refusal:
     retry_after_seconds: float | None = None
     exit: Exit | None = None
     blocked_by: tuple[PresetName, ...] = ()
+    short: Bytes = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Limits of the planner; times in seconds. A `models_max` of 0 means no limit by count."""
+    """Limits of the planner; times in seconds. A `models_max` of 0 means no limit by count, a
+    queue limit of 0 for a preset or a tenant none, a `keep_alive_seconds` of None until the room is
+    needed. An instance takes `parallel * oversubscribe` leases."""
 
     models_max: int = 4
     models_max_loading: int = 1
     queue_limit: int = 4096
+    queue_limit_per_preset: int = 0
+    queue_limit_per_tenant: int = 1024
     queue_wait_seconds: float = 600.0
+    max_wait_seconds: float = 30.0
+    quantum_seconds: float = 30.0
+    min_residency_seconds: float = 0.0
+    keep_alive_seconds: float | None = None
+    oversubscribe: float = 1.0
+    max_priority_jump_seconds: float = 60.0
+    share_window_seconds: float = 60.0
+    look_seconds: float = 10.0
+    victim_policy: VictimPolicy = VictimPolicy.LRU
     load_stall_seconds: float = 300.0
     backoff_first_seconds: float = 1.0
     backoff_longest_seconds: float = 60.0
