@@ -1,28 +1,28 @@
-"""Who may load now (A2), what goes for it (A3, A5), and start-up loads (A10).
+"""Who may load now (A2), what goes for it (A3, A5, A6), and start-up loads (A10).
 
 There are two kinds of entry. One without a usable (loaded) instance waits for a start or a wake;
 the first of these with neither under way is the head, and only the head may load or evict. One
-whose instance is loaded but saturated waits for a lease: it needs no slot and never blocks.
-
-A drain for an entry, and its passing on (A3), come with the drains of A6: here a victim is idle, or
-works for nobody, so it is asked to exit at once, and that cannot be undone. Its slot passes on by
-itself when its entry has gone.
+whose instance is loaded but saturated waits for a lease: it needs no room and never blocks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import Enum, auto
 
 from . import leaving
-from .decisions import Decision, Reason, Reject, Start, Wake
-from .eviction import choose_victim, eviction_order, is_unwanted_load
-from .failures import Failures
-from .instances import Fleet, Instance
-from .slots import Slots
+from .books import Books
+from .decisions import Decision, Reason, Start, Wake
+from .draining import Draining
+from .eviction import Eviction, eviction_order
+from .granting import Granting
+from .instances import Instance
+from .room import Room, Shortage
 from .states import Cue, State
-from .values import Code, Config, PresetName, PresetSpec, Refusal
-from .wait_queue import Entry, WaitQueue
+from .values import Bytes, Code, PresetName, Refusal
+from .wait_queue import Entry
+
+LOOKED_AT_BESIDE = 16
+"""How many entries behind a waiting head are tried whether they fit beside it (A2)."""
 
 
 class Need(Enum):
@@ -43,33 +43,50 @@ Step = tuple[Outcome, list[Decision]]
 
 
 class Admission:
+    """`next_drain` is when a busy instance may be drained for the head, while none is yet."""
+
     def __init__(
         self,
-        config: Config,
-        presets: Mapping[PresetName, PresetSpec],
-        fleet: Fleet,
-        queue: WaitQueue,
-        failures: Failures,
+        books: Books,
+        room: Room,
+        eviction: Eviction,
+        draining: Draining,
+        granting: Granting,
     ) -> None:
-        self._presets = presets
-        self._failures = failures
-        self._loaders = max(1, config.models_max_loading)
-        self._fleet = fleet
-        self._queue = queue
-        self._slots = Slots(config.models_max, fleet, queue)
+        self._presets = books.presets
+        self._failures = books.failures
+        self._loaders = max(1, books.config.models_max_loading)
+        self._fleet = books.fleet
+        self._queue = books.queue
+        self._order = books.order
+        self._ledger = books.ledger
+        self._room = room
+        self._eviction = eviction
+        self._draining = draining
+        self._granting = granting
+        self.next_drain: float | None = None
+        self.held_up: tuple[PresetName, Outcome] | None = None
+        """Who is head and waits, as of the last look."""
 
     def admit(self, now: float) -> list[Decision]:
         """Derive the head anew and serve it, until one has to wait."""
         decisions: list[Decision] = []
-        pending = self._pending()
-        for position, entry in enumerate(pending):
+        self.next_drain = self.held_up = None
+        while (entry := self._order.head(now)) is not None:
+            if entry.head_since is None:
+                entry.head_since = now
             outcome, step = self._serve_head(entry, now)
             decisions += step
+            if outcome is Outcome.MOVED_ON:
+                continue
+            self.held_up = entry.preset, outcome
             if outcome is Outcome.WAITS_FOR_ROOM:
-                decisions += self._load_beside(entry, pending[position + 1 :], now)
-            if outcome is not Outcome.MOVED_ON:
-                break
+                decisions += self._load_beside(entry, now)
+            break
         return decisions
+
+    def nobody_waits(self) -> None:
+        self.next_drain = self.held_up = None
 
     def need(self, entry: Entry) -> Need:
         current = self._fleet.current(entry.preset)
@@ -77,30 +94,37 @@ class Admission:
             return Need.START
         return Need.WAKE if current.state is State.SLEEPING else Need.NOTHING
 
-    def _pending(self) -> list[Entry]:
-        """A2: the entries that wait for a start or a wake; the first is the head."""
-        for entry in self._queue.entries.values():
-            if self.need(entry) is not Need.START:
-                entry.needs_no_room()
-        return [entry for entry in self._queue.in_order() if self.need(entry) is not Need.NOTHING]
+    def register(self, entry: Entry) -> None:
+        """A2: whether it waits for a start or a wake, as things now are."""
+        need = self.need(entry)
+        if need is not Need.START and (entry.room or entry.evict_first):
+            self._queue.needs_no_room(entry)
+        if need is Need.NOTHING:
+            entry.head_since = None
+            self._order.drop(entry.preset)
+        else:
+            self._order.put(entry)
 
     # The head -----------------------------------------------------------------
 
     def _serve_head(self, entry: Entry, now: float) -> Step:
         if self.need(entry) is Need.WAKE:
             return self._wake_head(entry, now)
+        if short := self._room.never(entry.preset):
+            return self._refuse(entry, Refusal(Code.MODEL_TOO_LARGE, short=short))
         if entry.startup_only:
             return self._start_up(entry, now)
-        if pins := self._slots.taken_by_pins():
-            return Outcome.MOVED_ON, self._refuse_blocked_by_pins(entry, pins)
-        if (exit := self._failures.broken(entry.preset)) and not self._slots.covered(entry):
-            return Outcome.MOVED_ON, self._refuse(entry, Refusal(Code.MODEL_BROKEN, exit=exit))
+        if pins := self._room.taken_by_pins(entry.preset):
+            return self._refuse(entry, Refusal(Code.BLOCKED_BY_PINNED, blocked_by=pins))
+        shortage = self._room.shortage(entry)
+        if shortage and (exit := self._failures.broken(entry.preset)):
+            return self._refuse(entry, Refusal(Code.MODEL_BROKEN, exit=exit))
         if not self._loader_is_to_be_had():
             return Outcome.WAITS_FOR_LOADER, []
-        decisions = self._make_room(entry, now)
+        decisions = self._make_room(entry, shortage, now)
         if self._waits_for_room(entry):
             return Outcome.WAITS_FOR_ROOM, decisions
-        decisions += self._free_a_loader(entry)
+        decisions += self._free_a_loader(entry, now)
         decisions.append(self._start(entry, now, beside=False))
         return Outcome.MOVED_ON, decisions
 
@@ -109,7 +133,7 @@ class Admission:
         if not self._loader_is_to_be_had(or_killed=not entry.startup_only):
             return Outcome.WAITS_FOR_LOADER, []
         return Outcome.MOVED_ON, [
-            *self._free_a_loader(entry),
+            *self._free_a_loader(entry, now),
             self._wake(entry, now, beside=False),
         ]
 
@@ -120,44 +144,68 @@ class Admission:
             return Outcome.WAITS_FOR_LOADER, []
         if not self._waits_for_room(entry):
             return Outcome.MOVED_ON, [self._start(entry, now, beside=False)]
-        if self._slots.stopping:
+        if self._room.stopping:
             return Outcome.WAITS_FOR_ROOM, []
-        return Outcome.MOVED_ON, self._refuse(entry, Refusal(Code.DOES_NOT_FIT))
+        return self._refuse(entry, Refusal(Code.DOES_NOT_FIT))
 
     def _starts_up_already(self) -> bool:
         return any(i.startup and i.state is State.LOADING for i in self._fleet)
 
-    def _refuse_blocked_by_pins(self, entry: Entry, pins: tuple[PresetName, ...]) -> list[Decision]:
-        return self._refuse(entry, Refusal(Code.BLOCKED_BY_PINNED, blocked_by=pins))
-
-    def _refuse(self, entry: Entry, refusal: Refusal) -> list[Decision]:
-        return [Reject(waiter.request, refusal) for waiter in self._queue.drop(entry.preset)]
+    def _refuse(self, entry: Entry, refusal: Refusal) -> Step:
+        self._order.drop(entry.preset)
+        return Outcome.MOVED_ON, self._granting.refuse_all(entry.preset, refusal)
 
     # Room ---------------------------------------------------------------------
 
-    def _make_room(self, entry: Entry, now: float) -> list[Decision]:
-        """A5: one victim when no slot is free or coming. A4: one more before a load that ran out of
-        memory is tried again; but nobody goes for one that failed by itself before."""
-        owed = entry.evict_first and self._failures.broken(entry.preset) is None
-        if owed and (victim := self._evict_for(entry, now, await_room=True)):
-            entry.evict_first = False
-            return victim
-        return [] if self._slots.covered(entry) else self._evict_for(entry, now, await_room=False)
-
-    def _evict_for(self, entry: Entry, now: float, *, await_room: bool) -> list[Decision]:
-        victim = choose_victim(self._fleet, entry, self._queue)
-        if victim is None:
+    def _make_room(self, entry: Entry, shortage: Shortage, now: float) -> list[Decision]:
+        """A5: victims when there is no room and none is coming. A4: one more before a load that
+        ran out of memory is tried again; but nobody goes for one that failed by itself before.
+        A6: busy ones drain when the idle do not suffice."""
+        if drains := self._draining.of(entry):
+            return self._take_idle_instead(entry, drains, now)
+        if entry.evict_first and self._failures.broken(entry.preset) is None:
+            one = Shortage(slot=True)
+            if victims := self._eviction.choose(entry, one, now):
+                entry.evict_first, entry.await_room = False, True
+                return self._evict(entry, victims, now)
+        if not shortage:
             return []
-        entry.room = victim.id
-        entry.await_room = await_room
-        unwanted = victim.state is State.LOADING
-        reason = Reason.UNWANTED if unwanted else Reason.EVICTED
-        return [leaving.ask_exit(victim, reason, now, entry.preset)]
+        if victims := self._eviction.choose(entry, shortage, now):
+            return self._evict(entry, victims, now)
+        decisions, self.next_drain = self._draining.begin(entry, shortage, now)
+        return decisions
+
+    def _take_idle_instead(
+        self, entry: Entry, drains: list[Instance], now: float
+    ) -> list[Decision]:
+        """While the busy ones still answer, others may have become idle that suffice: those go at
+        once, and the drains are undone."""
+        without = self._room.shortage(entry, staying=[drain.id for drain in drains])
+        victims = self._eviction.choose(entry, without, now)
+        if not victims:
+            return []
+        undone = [self._draining.undo(drain, entry) for drain in drains]
+        return [*undone, *self._evict(entry, victims, now)]
+
+    def _evict(self, entry: Entry, victims: list[Instance], now: float) -> list[Decision]:
+        decisions: list[Decision] = []
+        for victim in victims:
+            self._queue.reserve(entry, victim.id)
+            unwanted = victim.state is State.LOADING
+            reason = Reason.UNWANTED if unwanted else Reason.EVICTED
+            figures = (
+                ("idle_for", round(now - victim.last_used, 3)),
+                ("loaded_for", round(now - victim.loaded_at, 3) if victim.loaded_at else 0.0),
+                ("waiters", entry.size),
+                *_bytes_told("frees", victim.preset.need),
+            )
+            decisions.append(leaving.ask_exit(victim, reason, now, entry.preset, figures))
+        return decisions
 
     def _waits_for_room(self, entry: Entry) -> bool:
-        if entry.await_room and not self._slots.room_is_ready(entry):
+        if entry.await_room and not self._room.is_ready(entry):
             return True
-        return not self._slots.free_now(entry)
+        return not self._room.free_now(entry)
 
     # Loaders ------------------------------------------------------------------
 
@@ -166,34 +214,61 @@ class Admission:
         return sum(i.state is State.LOADING and not i.beside for i in self._fleet)
 
     def _unwanted_loads(self) -> list[Instance]:
-        return [i for i in self._fleet if is_unwanted_load(i, self._queue) and not i.beside]
+        return [i for i in self._fleet if self._eviction.is_unwanted_load(i) and not i.beside]
 
     def _loader_is_to_be_had(self, *, or_killed: bool = True) -> bool:
         """A loader is free, or would be with the unwanted loads killed (A3)."""
         to_be_killed = len(self._unwanted_loads()) if or_killed else 0
         return self._loads_counted() - to_be_killed < self._loaders
 
-    def _free_a_loader(self, entry: Entry) -> list[Decision]:
+    def _free_a_loader(self, entry: Entry, now: float) -> list[Decision]:
         """A3: an unwanted load is killed when the head needs its loader."""
         decisions: list[Decision] = []
         while self._loads_counted() >= self._loaders:
             unwanted = min(self._unwanted_loads(), key=eviction_order)
-            decisions.append(leaving.kill(unwanted, Reason.UNWANTED, entry.preset))
+            decisions.append(leaving.kill(unwanted, Reason.UNWANTED, now, entry.preset))
         return decisions
+
+    def a_look_may_load(self, preset: PresetName) -> bool:
+        """A8: it starts in this very step, or not at all: nobody queues, a loader is free, there
+        is room without evicting anyone, and it would not end at once."""
+        entry = Entry(preset)
+        return (
+            not len(self._order)
+            and self._loader_is_to_be_had(or_killed=False)
+            and not self._room.never(preset)
+            and self._room.free_now(entry)
+        )
 
     # Beside a head that only waits for room -------------------------------------
 
-    def _load_beside(self, head: Entry, later: list[Entry], now: float) -> list[Decision]:
-        """A2: a later entry may load when that evicts nobody and leaves the head's slot covered."""
+    def _load_beside(self, head: Entry, now: float) -> list[Decision]:
+        """A2: a later entry may load when that evicts nobody and leaves the head's room covered."""
         decisions: list[Decision] = []
-        for entry in later:
+        for entry in self._beside(head, now):
             if sum(i.state is State.LOADING for i in self._fleet) >= self._loaders:
                 break
             if self._may_wake_beside(head, entry):
                 decisions.append(self._wake(entry, now, beside=True))
-            elif self._may_start_beside(entry):
+            elif self._may_start_beside(head, entry):
                 decisions.append(self._start(entry, now, beside=True))
         return decisions
+
+    def _beside(self, head: Entry, now: float) -> list[Entry]:
+        """Who could: those with room of their own and those that sleep; and where it is bytes that
+        the head waits for, the next few, which may be small enough."""
+        names = [preset for preset in self._queue.with_room if preset in self._order]
+        names += [i.preset.name for i in self._fleet if i.state is State.SLEEPING]
+        entries = {
+            name: entry
+            for name in names
+            if (entry := self._queue.entries.get(name)) is not None and entry is not head
+        }
+        found = sorted(entries.values(), key=lambda entry: self._order.key(entry, now))
+        if self._ledger.limits:
+            few = self._order.first_few(LOOKED_AT_BESIDE, now)
+            found += [e for e in few if e is not head and e.preset not in entries]
+        return found
 
     def _may_wake_beside(self, head: Entry, entry: Entry) -> bool:
         """A wake takes no slot; but awake and in use, its instance is no victim for the head, and
@@ -203,29 +278,46 @@ class Admission:
         sleeper = self._fleet.current(entry.preset)
         if sleeper is None or sleeper.state is not State.SLEEPING:
             return False
-        return self._slots.covered(head) or sleeper.preset.pinned
+        return not self._room.shortage(head) or sleeper.preset.pinned
 
-    def _may_start_beside(self, entry: Entry) -> bool:
-        """Only with the room that was made for it when it was head itself."""
+    def _may_start_beside(self, head: Entry, entry: Entry) -> bool:
+        """With the room that was made for it when it was head itself; or where bytes are short for
+        the head, and it is small and there is a slot more than the head's."""
+        if entry.startup_only or self.need(entry) is not Need.START:
+            return False
+        if self._room.is_ready(entry):
+            return self._room.free_now(entry)
         return (
-            self.need(entry) is Need.START
-            and self._slots.room_is_ready(entry)
-            and self._slots.free_now(entry)
+            self._ledger.limits
+            and not head.await_room
+            and not self._failures.broken(entry.preset)
+            and self._room.fits_beside(head, entry)
         )
 
     # The only places where a load begins ----------------------------------------
 
     def _start(self, entry: Entry, now: float, *, beside: bool) -> Start:
-        entry.needs_no_room()
+        self._queue.needs_no_room(entry)
+        self._order.drop(entry.preset)
         startup = entry.startup_only
         spec = self._presets[entry.preset]
         instance = self._fleet.add(spec, now, startup=startup, beside=beside)
-        return Start(instance.id, spec, Reason.STARTUP if startup else Reason.REQUESTED)
+        self._queue.touched[entry.preset] = None
+        self._ledger.hold(spec.need)
+        figures = (("waiters", entry.size), *_bytes_told("needs", spec.need))
+        reason = Reason.STARTUP if startup else Reason.REQUESTED
+        return Start(instance.id, spec, reason, figures)
 
     def _wake(self, entry: Entry, now: float, *, beside: bool) -> Wake:
         instance = self._fleet.current(entry.preset)
         assert instance is not None
+        self._order.drop(entry.preset)
+        entry.head_since = None
         instance.advance(Cue.WAKE)
         instance.load_begins(now)
         instance.beside = beside
         return Wake(instance.id)
+
+
+def _bytes_told(name: str, need: Bytes) -> tuple[tuple[str, int], ...]:
+    return tuple((f"{name}_{device}", size) for device, size in need)

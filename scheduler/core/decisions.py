@@ -31,16 +31,12 @@ Figures = tuple[tuple[str, str | int | float], ...]
 same whatever their figures."""
 
 
-def _figures() -> Figures:
-    return field(default=(), compare=False)
-
-
 @dataclass(frozen=True, slots=True)
 class Start:
     instance: InstanceId
     preset: PresetSpec
     reason: Reason
-    figures: Figures = _figures()
+    figures: Figures = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +53,7 @@ class Drain:
     instance: InstanceId
     reason: Reason
     for_preset: PresetName | None = None
-    figures: Figures = _figures()
+    figures: Figures = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +69,7 @@ class AskExit:
     instance: InstanceId
     reason: Reason
     for_preset: PresetName | None = None
-    figures: Figures = _figures()
+    figures: Figures = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +79,7 @@ class Kill:
     instance: InstanceId
     reason: Reason
     for_preset: PresetName | None = None
-    figures: Figures = _figures()
+    figures: Figures = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

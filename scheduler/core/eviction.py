@@ -1,64 +1,116 @@
-"""Choosing a victim: who never is one (V1), and who goes first (V2)."""
+"""Choosing victims among those that nobody uses: who never is one (V1), who goes first (V2, V3)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from .books import Books
 from .instances import Instance
+from .ledger import helps, left_of
+from .room import Shortage
 from .states import SETTLED, State
-from .values import InstanceId
-from .wait_queue import Entry, WaitQueue
-
-# V1: never --------------------------------------------------------------------
+from .values import Bytes, InstanceId, VictimPolicy
+from .wait_queue import Entry
 
 
-def is_busy(instance: Instance) -> bool:
-    """V1: somebody reads what it answers. Abandoned leases alone do not protect."""
-    return instance.busy
+class Eviction:
+    def __init__(self, books: Books) -> None:
+        self._config = books.config
+        self._fleet = books.fleet
+        self._queue = books.queue
+        self._order = books.order
+        self._learned = books.learned
+
+    # V1: never ------------------------------------------------------------------
+
+    def may_be_evicted(self, instance: Instance, entry: Entry, now: float) -> bool:
+        """V1: none of the reasons to stay. Abandoned leases alone do not protect."""
+        return not (
+            instance.busy
+            or is_unsettled(instance)
+            or instance.preset.pinned
+            or now < self.resident_until(instance)
+            or self.is_waited_for_first(instance, entry, now)
+        )
+
+    def is_waited_for_first(self, instance: Instance, entry: Entry, now: float) -> bool:
+        """V1: its own entry is the one room is made for, or ahead of it: a sleeper to be woken, or
+        one full of leases. Else two presets would evict each other in turn."""
+        own = self._queue.entries.get(instance.preset.name)
+        return own is not None and self._order.key(own, now) <= self._order.key(entry, now)
+
+    def resident_until(self, instance: Instance) -> float:
+        """Against thrash: so long it stays once it is loaded, if it is wanted at all."""
+        if instance.state is not State.LOADED or instance.unwanted:
+            return instance.started_at
+        seconds = instance.preset.min_residency_seconds
+        return instance.loaded_at + (
+            self._config.min_residency_seconds if seconds is None else seconds
+        )
+
+    # A3: loads that nobody wants any more ---------------------------------------
+
+    def is_unwanted_load(self, instance: Instance) -> bool:
+        """A3: a load or wake under way whose waiters have all left. It is finished, unless the
+        head needs its room or its loader."""
+        return (
+            instance.state is State.LOADING
+            and instance.preset.name not in self._queue.entries
+            and not instance.busy
+            and not instance.preset.pinned
+        )
+
+    # V2, V3: who goes -------------------------------------------------------------
+
+    def candidates(self, entry: Entry, now: float) -> list[Instance]:
+        return [
+            instance
+            for instance in self._fleet
+            if self.is_unwanted_load(instance) or self.may_be_evicted(instance, entry, now)
+        ]
+
+    def choose(self, entry: Entry, shortage: Shortage, now: float) -> list[Instance]:
+        """Those that go so that `entry` may start; empty when the idle ones do not suffice, or
+        nobody has to go."""
+        candidates = self.candidates(entry, now)
+        if not candidates or not shortage:
+            return []
+        if not shortage.bytes:
+            return [min(candidates, key=eviction_order)]
+        return self._for_memory(candidates, shortage.bytes, now)
+
+    def _for_memory(self, candidates: list[Instance], deficit: Bytes, now: float) -> list[Instance]:
+        """V3: the cheapest one that suffices alone, else the cheapest until they suffice; none
+        that does not help."""
+        useful = [i for i in candidates if helps(deficit, i.preset.need)]
+        enough_alone = [i for i in useful if not left_of(deficit, i.preset.need)]
+        if enough_alone:
+            return [min(enough_alone, key=lambda i: self._alone(i, deficit, now))]
+        useful.sort(key=lambda i: self._price(i, deficit, now))
+        chosen, left = take_until_enough(useful, deficit)
+        return [] if left else chosen
+
+    def _alone(self, instance: Instance, deficit: Bytes, now: float) -> tuple[float, ...]:
+        """The smallest, or the cheapest to load again."""
+        if self._config.victim_policy is VictimPolicy.COST:
+            return self._price(instance, deficit, now)
+        devices = {device for device, _ in deficit}
+        size = sum(size for device, size in instance.preset.need if device in devices)
+        return size, *eviction_order(instance)
+
+    def _price(self, instance: Instance, deficit: Bytes, now: float) -> tuple[float, ...]:
+        rank, last_used, number = eviction_order(instance)
+        if self._config.victim_policy is VictimPolicy.LRU:
+            return rank, last_used, number
+        # What was used a moment ago is likely to be wanted again, and then costs its load.
+        idle = now - last_used + 1.0
+        reload = self._learned.load(instance.preset.name) / idle
+        return rank, reload / helps(deficit, instance.preset.need), last_used, number
 
 
 def is_unsettled(instance: Instance) -> bool:
     """V1: neither loaded nor sleeping, so it is loading or leaving already."""
     return instance.state not in SETTLED
-
-
-def is_pinned(instance: Instance) -> bool:
-    """V1."""
-    return instance.preset.pinned
-
-
-def is_waited_for_first(instance: Instance, entry: Entry, queue: WaitQueue) -> bool:
-    """V1: its own entry is the one room is made for, or ahead of it: a sleeper to be woken, or one
-    full of abandoned leases. Else two presets would evict each other in turn."""
-    own = queue.entries.get(instance.preset.name)
-    return own is not None and own.place <= entry.place
-
-
-def may_be_evicted(instance: Instance, entry: Entry, queue: WaitQueue) -> bool:
-    """V1: none of the reasons to stay."""
-    return not (
-        is_busy(instance)
-        or is_unsettled(instance)
-        or is_pinned(instance)
-        or is_waited_for_first(instance, entry, queue)
-    )
-
-
-# A3: loads that nobody wants any more -----------------------------------------
-
-
-def is_unwanted_load(instance: Instance, queue: WaitQueue) -> bool:
-    """A3: a load or wake under way whose waiters have all left. It is finished, unless the head
-    needs its slot or its loader."""
-    return (
-        instance.state is State.LOADING
-        and instance.preset.name not in queue.entries
-        and not instance.busy
-        and not instance.preset.pinned
-    )
-
-
-# V2: who goes first -----------------------------------------------------------
 
 
 def eviction_order(instance: Instance) -> tuple[int, float, InstanceId]:
@@ -78,11 +130,23 @@ def eviction_order(instance: Instance) -> tuple[int, float, InstanceId]:
     return rank, instance.last_used, instance.id
 
 
-def choose_victim(instances: Iterable[Instance], entry: Entry, queue: WaitQueue) -> Instance | None:
-    """The one instance to go so that `entry` may start; None when nothing may go."""
-    candidates = (
-        instance
-        for instance in instances
-        if may_be_evicted(instance, entry, queue) or is_unwanted_load(instance, queue)
-    )
-    return min(candidates, key=eviction_order, default=None)
+def take_until_enough(ordered: Iterable[Instance], deficit: Bytes) -> tuple[list[Instance], Bytes]:
+    """From the first on, less those that turned out superfluous; and what is still missing."""
+    chosen: list[Instance] = []
+    left = deficit
+    for instance in ordered:
+        if not left:
+            break
+        if helps(left, instance.preset.need):
+            chosen.append(instance)
+            left = left_of(left, instance.preset.need)
+    if left:
+        return chosen, left
+    for instance in list(reversed(chosen)):
+        rest = deficit
+        for other in chosen:
+            if other is not instance:
+                rest = left_of(rest, other.preset.need)
+        if not rest:
+            chosen.remove(instance)
+    return chosen, ()

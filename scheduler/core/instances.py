@@ -8,7 +8,7 @@ from itertools import count
 
 from .decisions import Reason
 from .states import LEAVING, REPORTS, SETTLED, Cue, State, advance
-from .values import InstanceId, PresetName, PresetSpec, RequestId
+from .values import InstanceId, PresetName, PresetSpec, RequestId, TenantId
 
 # How a drain that is undone gets back to what the child has meanwhile said of itself.
 _BACK_TO: dict[State, tuple[Cue, ...]] = {
@@ -19,19 +19,36 @@ _BACK_TO: dict[State, tuple[Cue, ...]] = {
 
 
 @dataclass(slots=True)
+class Lease:
+    """One request's hold on an instance. `charged` are the seconds that its tenant was charged for
+    it in advance."""
+
+    tenant: TenantId
+    weight: float
+    since: float
+    charged: float = 0.0
+
+
+@dataclass(slots=True, eq=False)
 class Instance:
-    """One child. `preset` is what it was started with; pins and time-outs follow later edits."""
+    """One child. `preset` is what it was started with; its policy follows later edits. `limit` is
+    how many leases it takes."""
 
     id: InstanceId
     preset: PresetSpec
     started_at: float
     last_used: float
+    limit: int = 1
     startup: bool = False
     state: State = State.LOADING
     child: State = State.LOADING  # what it last said of itself, also while it drains
     has_loaded: bool = False  # so that LOADING is a wake
-    leases: set[RequestId] = field(default_factory=set)
+    leases: dict[RequestId, Lease] = field(default_factory=dict)
     abandoned: set[RequestId] = field(default_factory=set)  # those of `leases` nobody reads
+    looks: dict[RequestId, float] = field(default_factory=dict)  # until when; no lease, no use (A8)
+    used: bool = False  # it has been granted to a request
+    loaded_at: float = 0.0
+    released_at: float = 0.0  # when its last lease ended
     stale: bool = False  # its options are not those of its preset any more; serves while busy
     beside: bool = False  # loads beside a head that only waits for room (A2)
     unwanted: bool = False  # loaded when all its waiters had left, and not used since (A3)
@@ -40,6 +57,10 @@ class Instance:
     kill_at: float | None = None  # when the exit it was asked for is overdue
     progress: float = -1.0  # of its load or wake
     progressed_at: float = 0.0  # when that last grew, or the load began
+    load_began_at: float = 0.0
+    left_at: float = 0.0  # when it was asked to exit, or killed
+    touched: dict[InstanceId, Instance] = field(default_factory=dict)
+    """Where it is put down whenever its state or its leases change: the fleet's, once it is in."""
 
     @property
     def idle(self) -> bool:
@@ -56,7 +77,12 @@ class Instance:
 
     @property
     def has_free_slot(self) -> bool:
-        return self.state is State.LOADED and len(self.leases) < max(1, self.preset.parallel)
+        return self.state is State.LOADED and len(self.leases) < self.limit
+
+    @property
+    def drains_for_an_entry(self) -> bool:
+        """A6; not one that was unloaded, edited or deleted."""
+        return self.state is State.DRAINING and self.reason is Reason.EVICTED
 
     def runs(self, spec: PresetSpec | None) -> bool:
         """Was it started with these options?"""
@@ -68,17 +94,20 @@ class Instance:
 
     def advance(self, cue: Cue) -> None:
         self.state = advance(self.state, cue)
+        self.touched[self.id] = self
         if cue in REPORTS or cue is Cue.WAKE:
             self.child = advance(self.child, cue)
             self.has_loaded = self.has_loaded or self.child in SETTLED
 
     def load_begins(self, now: float) -> None:
-        self.progress, self.progressed_at = -1.0, now
+        self.progress, self.progressed_at, self.load_began_at = -1.0, now, now
+        self.touched[self.id] = self
 
     def note_progress(self, progress: float | None, now: float) -> None:
         """What is said again is none: a child may say the same for ever."""
         if progress is not None and progress > self.progress:
             self.progress, self.progressed_at = progress, now
+            self.touched[self.id] = self
 
     def stalls_at(self, patience: float) -> float | None:
         """When its load has not got on for so long; None while it loads nothing, or is ended."""
@@ -96,9 +125,13 @@ class Instance:
 class Fleet:
     """All living instances, in the order of their ids, and who holds a lease on which."""
 
-    def __init__(self) -> None:
+    def __init__(self, oversubscribe: float = 1.0) -> None:
         self.instances: dict[InstanceId, Instance] = {}
         self.leases: dict[RequestId, Instance] = {}
+        self.looks: dict[RequestId, Instance] = {}
+        self.touched: dict[InstanceId, Instance] = {}
+        """Those that have changed since somebody last looked."""
+        self._oversubscribe = oversubscribe
         self._by_preset: dict[PresetName, dict[InstanceId, Instance]] = {}
         self._ids = count(1)
 
@@ -110,12 +143,23 @@ class Fleet:
 
     def current(self, preset: PresetName) -> Instance | None:
         """The one instance of the preset that is not on its way out."""
-        living = self._by_preset.get(preset, {}).values()
-        return next((instance for instance in living if not instance.leaving), None)
+        siblings = self._by_preset.get(preset)
+        if siblings is not None:
+            for instance in siblings.values():
+                if not instance.leaving:
+                    return instance
+        return None
 
     def add(self, preset: PresetSpec, now: float, *, startup: bool, beside: bool) -> Instance:
         instance = Instance(
-            InstanceId(next(self._ids)), preset, now, now, startup=startup, beside=beside
+            InstanceId(next(self._ids)),
+            preset,
+            now,
+            now,
+            limit=max(1, int(preset.parallel * self._oversubscribe)),
+            startup=startup,
+            beside=beside,
+            touched=self.touched,
         )
         instance.load_begins(now)
         self.instances[instance.id] = instance
@@ -123,20 +167,51 @@ class Fleet:
         return instance
 
     def remove(self, instance: Instance) -> None:
+        """With its leases and looks."""
+        for request in instance.leases:
+            del self.leases[request]
+        for request in instance.looks:
+            del self.looks[request]
         del self.instances[instance.id]
         siblings = self._by_preset[instance.preset.name]
         del siblings[instance.id]
         if not siblings:
             del self._by_preset[instance.preset.name]
+        self.touched[instance.id] = instance
 
-    def take_lease(self, request: RequestId, instance: Instance) -> None:
-        instance.leases.add(request)
+    def take_lease(self, request: RequestId, instance: Instance, lease: Lease) -> None:
+        instance.leases[request] = lease
         self.leases[request] = instance
+        self.touched[instance.id] = instance
 
-    def end_lease(self, request: RequestId) -> Instance | None:
-        """The instance whose lease it was; None when it holds none (any more)."""
+    def end_lease(self, request: RequestId, now: float) -> Lease | None:
+        """None when it holds none (any more)."""
         instance = self.leases.pop(request, None)
+        if instance is None:
+            return None
+        lease = instance.leases.pop(request)
+        instance.abandoned.discard(request)
+        instance.released_at = now
+        self.touched[instance.id] = instance
+        return lease
+
+    def abandon_lease(self, request: RequestId) -> bool:
+        """Whether it holds one."""
+        instance = self.leases.get(request)
+        if instance is None:
+            return False
+        instance.abandoned.add(request)
+        self.touched[instance.id] = instance
+        return True
+
+    def look(self, request: RequestId, instance: Instance, until: float) -> None:
+        instance.looks[request] = until
+        self.looks[request] = instance
+        self.touched[instance.id] = instance
+
+    def end_look(self, request: RequestId) -> bool:
+        """Whether there was one."""
+        instance = self.looks.pop(request, None)
         if instance is not None:
-            instance.leases.discard(request)
-            instance.abandoned.discard(request)
-        return instance
+            del instance.looks[request]
+        return instance is not None

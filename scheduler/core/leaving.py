@@ -3,9 +3,7 @@ changes the state."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from .decisions import AskExit, Decision, Drain, Kill, Reason, Undrain
+from .decisions import AskExit, Decision, Drain, Figures, Kill, Reason, Undrain
 from .instances import Instance
 from .states import Cue, State
 from .values import PresetName
@@ -19,31 +17,49 @@ def drain(instance: Instance, reason: Reason) -> Drain:
     return Drain(instance.id, reason)
 
 
+def drain_for(instance: Instance, preset: PresetName, figures: Figures) -> Drain:
+    """A6: so that `preset` may load. Said again when it passes to another one (A3)."""
+    if instance.state is not State.DRAINING:
+        instance.advance(Cue.DRAIN)
+    instance.reason, instance.for_preset = Reason.EVICTED, preset
+    return Drain(instance.id, Reason.EVICTED, preset, figures)
+
+
 def undrain(instance: Instance) -> Undrain:
     instance.undrain()
-    instance.reason = None
+    instance.reason = instance.for_preset = None
     return Undrain(instance.id, Reason.NO_LONGER_NEEDED)
 
 
 def ask_exit(
-    instance: Instance, reason: Reason, now: float, for_preset: PresetName | None = None
+    instance: Instance,
+    reason: Reason,
+    now: float,
+    for_preset: PresetName | None = None,
+    figures: Figures = (),
 ) -> AskExit | Kill:
     """First rung of the ladder; it is the only one for a child that does not read its stdin yet,
     and for a preset that gives no time."""
     patience = instance.preset.stop_timeout_seconds
     if instance.child is State.LOADING or patience <= 0:
-        return kill(instance, reason, for_preset)
+        return kill(instance, reason, now, for_preset, figures)
     instance.advance(Cue.STOP)
     instance.reason, instance.for_preset = reason, for_preset
-    instance.kill_at = now + patience
-    return AskExit(instance.id, reason, for_preset)
+    instance.left_at, instance.kill_at = now, now + patience
+    return AskExit(instance.id, reason, for_preset, figures)
 
 
-def kill(instance: Instance, reason: Reason, for_preset: PresetName | None = None) -> Kill:
+def kill(
+    instance: Instance,
+    reason: Reason,
+    now: float,
+    for_preset: PresetName | None = None,
+    figures: Figures = (),
+) -> Kill:
     instance.advance(Cue.STOP)
     instance.reason, instance.for_preset = reason, for_preset
-    instance.kill_at = None
-    return Kill(instance.id, reason, for_preset)
+    instance.left_at, instance.kill_at = now, None
+    return Kill(instance.id, reason, for_preset, figures)
 
 
 def leave(instance: Instance, reason: Reason, now: float) -> AskExit | Kill | Drain:
@@ -52,28 +68,21 @@ def leave(instance: Instance, reason: Reason, now: float) -> AskExit | Kill | Dr
     return drain(instance, reason) if instance.busy else ask_exit(instance, reason, now)
 
 
-def kill_overdue(instances: Iterable[Instance], now: float) -> list[Decision]:
+def settle(instance: Instance, now: float) -> list[Decision]:
+    """A drain has come to its end when nobody reads any more; an edited preset's instance goes
+    then too, and who waits gets the new one."""
+    if instance.busy:
+        return []
+    if instance.state is State.DRAINING:
+        reason = instance.reason or Reason.UNLOADED
+        return [ask_exit(instance, reason, now, instance.for_preset)]
+    if instance.stale and not instance.leaving:
+        return [ask_exit(instance, Reason.REPLACED, now)]
+    return []
+
+
+def kill_overdue(instance: Instance, now: float) -> list[Decision]:
     """Second rung: it was asked, and its preset's stop time-out has passed."""
-    return [
-        kill(instance, Reason.STOP_TIMEOUT, instance.for_preset)
-        for instance in instances
-        if instance.kill_at is not None and instance.kill_at <= now
-    ]
-
-
-def replace_stale(instances: Iterable[Instance], now: float) -> list[Decision]:
-    """An edited preset's instance goes once nobody reads from it; who waits gets the new one."""
-    return [
-        leave(instance, Reason.REPLACED, now)
-        for instance in instances
-        if instance.stale and not instance.leaving and not instance.busy
-    ]
-
-
-def stop_drained(instances: Iterable[Instance], now: float) -> list[Decision]:
-    """A drain has come to its end when nobody reads any more."""
-    return [
-        ask_exit(instance, instance.reason or Reason.UNLOADED, now, instance.for_preset)
-        for instance in instances
-        if instance.state is State.DRAINING and not instance.busy
-    ]
+    if instance.kill_at is None or instance.kill_at > now:
+        return []
+    return [kill(instance, Reason.STOP_TIMEOUT, now, instance.for_preset)]

@@ -6,14 +6,40 @@ from collections.abc import Iterable, Iterator
 
 from .decisions import Decision, WakeAt
 from .instances import Instance
+from .states import SETTLED
+from .values import Config
 
 
-def deadlines(instances: Iterable[Instance], load_stall_seconds: float) -> Iterator[float]:
-    """Exits that are asked for, and loads that may stall."""
-    for instance in instances:
-        for due in (instance.kill_at, instance.stalls_at(load_stall_seconds)):
-            if due is not None:
-                yield due
+def idle_end(instance: Instance, config: Config, *, wanted: bool) -> float | None:
+    """V5: when it has been idle for its keep-alive, counted from the later of its load and its
+    last release; None while it is wanted, pinned, or kept until its room is needed. With a
+    keep-alive of 0 a person's or a start-up load waits for its first use."""
+    seconds = instance.preset.keep_alive_seconds
+    if seconds is None:
+        seconds = config.keep_alive_seconds
+    if (
+        seconds is None
+        or seconds < 0
+        or wanted
+        or instance.leases
+        or instance.preset.pinned
+        or instance.state not in SETTLED
+        or (seconds == 0 and not instance.used and not instance.unwanted)
+    ):
+        return None
+    return max(instance.loaded_at, instance.released_at) + seconds
+
+
+def deadlines(instance: Instance, config: Config, *, wanted: bool) -> Iterator[float]:
+    """Its exit that was asked for, a load that may stall, a look's time, its idle end."""
+    if instance.kill_at is not None:
+        yield instance.kill_at
+    if (stalled := instance.stalls_at(config.load_stall_seconds)) is not None:
+        yield stalled
+    if instance.looks:
+        yield min(instance.looks.values())
+    if (ends := idle_end(instance, config, wanted=wanted)) is not None:
+        yield ends
 
 
 class Timer:
@@ -22,8 +48,8 @@ class Timer:
     def __init__(self) -> None:
         self._at: float | None = None
 
-    def set(self, dues: Iterable[float], now: float) -> list[Decision]:
-        earliest = min(dues, default=None)
+    def set(self, dues: Iterable[float | None], now: float) -> list[Decision]:
+        earliest = min((due for due in dues if due is not None), default=None)
         if earliest is None:
             self._at = None
             return []

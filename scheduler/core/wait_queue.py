@@ -1,118 +1,142 @@
-"""Who waits, and in which order. The only place that knows fairness (A1).
+"""Who waits: a line per tenant in an entry per preset (A1, A8).
 
-The queue holds presets, not requests: each preset that is waited for has one entry, and entries
-stand in the order of their oldest waiter still waiting. Loads that nobody's request stands behind
-(a person's, then start-up's) come after every request.
+The queue holds presets, not requests: each preset that is waited for has one entry. Inside it each
+tenant has a line of its own. Loads that nobody's request stands behind (a person's, a look's, then
+start-up's) come after every request. Which entry is first stands in order.py.
 """
 
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field, replace
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import count
 
-from .values import InstanceId, Kind, PresetName, RequestId
+from .values import Config, InstanceId, Kind, PresetName, Priority, RequestId, TenantId
 
-_RANK = {Kind.POST: 0, Kind.WEBSOCKET: 0, Kind.LOAD: 1, Kind.STARTUP: 2}
-_NEVER = float("inf")
-_SLACK = 64  # dead heap items that are not worth a clean-up
+_RANK = {Kind.POST: 0, Kind.WEBSOCKET: 0, Kind.LOAD: 1, Kind.GET: 1, Kind.STARTUP: 2}
+_SLACK = 64  # dead items that are not worth a clean-up
 
 Place = tuple[int, float, int]
-"""Rank of the kind, first arrival, order of joining: smaller is served earlier."""
+"""Rank of the kind, first arrival less the bonus of the priority, order of joining: smaller is
+served earlier, but for what the tenant has lately used (shares.py)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Waiter:
     request: RequestId
     preset: PresetName
     kind: Kind
+    tenant: TenantId
+    weight: float
+    priority: Priority
+    arrived: float
     place: Place
-    expires: float  # on its entry's clock
-
-    @property
-    def arrived(self) -> float:
-        return self.place[1]
+    expires: float | None  # on its entry's clock; None never
+    turn: int = 0  # the `turn` of its entry as which it stands in the order's heap
 
 
 class Line:
     """Waiters by place. Leaving from the middle is free: what is dead is dropped when it surfaces,
     or when the dead outnumber the living."""
 
+    __slots__ = ("_by_place", "_living")
+
     def __init__(self) -> None:
         self._living: dict[RequestId, Waiter] = {}
         self._by_place: list[tuple[Place, Waiter]] = []
-        self._by_expiry: list[tuple[float, Place, Waiter]] = []
 
     def __len__(self) -> int:
         return len(self._living)
 
+    def __iter__(self) -> Iterator[Waiter]:
+        return iter(self._living.values())
+
+    def __contains__(self, waiter: Waiter) -> bool:
+        return self._living.get(waiter.request) is waiter
+
     def join(self, waiter: Waiter) -> None:
         self._living[waiter.request] = waiter
         heapq.heappush(self._by_place, (waiter.place, waiter))
-        heapq.heappush(self._by_expiry, (waiter.expires, waiter.place, waiter))
 
     def leave(self, request: RequestId) -> None:
         self._living.pop(request, None)
         if len(self._by_place) > 2 * len(self._living) + _SLACK:
-            self._by_place = [item for item in self._by_place if self._lives(item[-1])]
+            self._by_place = [item for item in self._by_place if item[1] in self]
             heapq.heapify(self._by_place)
-        if len(self._by_expiry) > 2 * len(self._living) + _SLACK:
-            self._by_expiry = [item for item in self._by_expiry if self._lives(item[-1])]
-            heapq.heapify(self._by_expiry)
 
     def first(self) -> Waiter | None:
-        while self._by_place and not self._lives(self._by_place[0][-1]):
-            heapq.heappop(self._by_place)
-        return self._by_place[0][-1] if self._by_place else None
-
-    def first_to_expire(self) -> Waiter | None:
-        while self._by_expiry and not self._lives(self._by_expiry[0][-1]):
-            heapq.heappop(self._by_expiry)
-        return self._by_expiry[0][-1] if self._by_expiry else None
-
-    def in_order(self) -> list[Waiter]:
-        return sorted(self._living.values(), key=lambda waiter: waiter.place)
-
-    def _lives(self, waiter: Waiter) -> bool:
-        return self._living.get(waiter.request) is waiter
+        by_place = self._by_place
+        while by_place and by_place[0][1] not in self:
+            heapq.heappop(by_place)
+        return by_place[0][1] if by_place else None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Entry:
     """A preset's place in the queue. It is gone with its last waiter."""
 
     preset: PresetName
-    requests: Line = field(default_factory=Line)
+    lines: dict[TenantId, Line] = field(default_factory=dict)
     loads: Line = field(default_factory=Line)
-    room: InstanceId | None = None  # whose exit makes room for this entry, and no other (A2)
+    size: int = 0
+    turn: int = 0  # which of its times in the order this is
+    head_since: float | None = None  # when it first was the next to load, since it needs a load
+    room: dict[InstanceId, None] = field(default_factory=dict)  # whose exits make its room (A2)
     evict_first: bool = False  # its load ran out of memory: one victim more before the next (A4)
-    await_room: bool = False  # no start before `room` has exited, though a slot be free (A4)
+    await_room: bool = False  # no start before `room` has exited, though there be room (A4)
+    alarm: float | None = None  # the expiry for which it stands in the queue's heap
+    _by_expiry: deque[Waiter] = field(default_factory=deque)
     _clock: float = 0.0
     _clock_runs_since: float | None = None
 
     def __len__(self) -> int:
-        return len(self.requests) + len(self.loads)
+        return self.size
 
-    def needs_no_room(self) -> None:
-        """It starts, or need not any more: what was made for it is its own no longer."""
-        self.room, self.evict_first, self.await_room = None, False, False
-
-    @property
-    def first(self) -> Waiter:
-        waiter = self.requests.first() or self.loads.first()
-        assert waiter is not None, "an entry is gone with its last waiter"
-        return waiter
-
-    @property
-    def place(self) -> Place:
-        return self.first.place
+    def __iter__(self) -> Iterator[Waiter]:
+        for line in self.lines.values():
+            yield from line
+        yield from self.loads
 
     @property
     def startup_only(self) -> bool:
-        return self.first.kind is Kind.STARTUP
+        first = None if self.lines else self.loads.first()
+        return first is not None and first.kind is Kind.STARTUP
 
-    def line_of(self, kind: Kind) -> Line:
-        return self.requests if _RANK[kind] == 0 else self.loads
+    @property
+    def oldest(self) -> float:
+        """When the first of its waiters arrived. It looks at each."""
+        return min(waiter.arrived for waiter in self)
+
+    def line_of(self, waiter: Waiter) -> Line:
+        return self.loads if _RANK[waiter.kind] else self.lines[waiter.tenant]
+
+    def join(self, waiter: Waiter) -> bool:
+        """Whether it is the first of its line."""
+        if _RANK[waiter.kind]:
+            line = self.loads
+        else:
+            line = self.lines.get(waiter.tenant) or Line()
+            self.lines[waiter.tenant] = line
+        line.join(waiter)
+        self.size += 1
+        if waiter.expires is not None:
+            self._by_expiry.append(waiter)
+        return line.first() is waiter
+
+    def leave(self, waiter: Waiter) -> None:
+        line = self.line_of(waiter)
+        line.leave(waiter.request)
+        if not line and line is not self.loads:
+            del self.lines[waiter.tenant]
+        self.size -= 1
+        if len(self._by_expiry) > 2 * self.size + _SLACK:
+            self._by_expiry = deque(item for item in self._by_expiry if self._lives(item))
+
+    def _lives(self, waiter: Waiter) -> bool:
+        line = self.loads if _RANK[waiter.kind] else self.lines.get(waiter.tenant)
+        return line is not None and waiter in line
 
     def clock(self, now: float) -> float:
         """Seconds that count against the queue-wait limit."""
@@ -125,25 +149,37 @@ class Entry:
         self._clock = self.clock(now)
         self._clock_runs_since = now if runs else None
 
-    def next_expiry(self) -> tuple[float, Waiter] | None:
+    def next_expiry(self) -> float | None:
         """When its next waiter has waited too long; None while the clock stands."""
-        if self._clock_runs_since is None:
+        waiter = self.next_to_expire()
+        if waiter is None or waiter.expires is None or self._clock_runs_since is None:
             return None
-        firsts = self.requests.first_to_expire(), self.loads.first_to_expire()
-        waiter = min(
-            (waiter for waiter in firsts if waiter is not None),
-            key=lambda waiter: (waiter.expires, waiter.place),
-        )
-        if waiter.expires == _NEVER:
-            return None
-        return self._clock_runs_since + (waiter.expires - self._clock), waiter
+        return self._clock_runs_since + (waiter.expires - self._clock)
+
+    def next_to_expire(self) -> Waiter | None:
+        while self._by_expiry and not self._lives(self._by_expiry[0]):
+            self._by_expiry.popleft()
+        return self._by_expiry[0] if self._by_expiry else None
+
+    def sort_expiries(self) -> None:
+        """After waiters with a clock of their own have joined."""
+        living = (waiter for waiter in self if waiter.expires is not None)
+        self._by_expiry = deque(sorted(living, key=lambda w: (w.expires, w.place)))
 
 
 class WaitQueue:
-    def __init__(self, wait_seconds: float) -> None:
+    """`touched` are presets whose waiters have come or gone since somebody last looked."""
+
+    def __init__(self, config: Config) -> None:
         self.entries: dict[PresetName, Entry] = {}
+        self.with_room: dict[PresetName, Entry] = {}
+        """Entries for which room is made, or was."""
+        self.touched: dict[PresetName, None] = {}
+        self.of_tenant: dict[TenantId, int] = {}
+        self._jump = config.max_priority_jump_seconds
+        self._wait_seconds = config.queue_wait_seconds
         self._waiters: dict[RequestId, Waiter] = {}
-        self._wait_seconds = wait_seconds
+        self._expiries: list[tuple[float, int, Entry]] = []
         self._numbers = count(1)
 
     def __len__(self) -> int:
@@ -152,26 +188,45 @@ class WaitQueue:
     def __contains__(self, request: RequestId) -> bool:
         return request in self._waiters
 
-    def in_order(self) -> list[Entry]:
-        return sorted(self.entries.values(), key=lambda entry: entry.place)
+    def find(self, request: RequestId) -> Waiter | None:
+        return self._waiters.get(request)
 
     def join(
-        self, request: RequestId, preset: PresetName, kind: Kind, arrived: float, now: float
-    ) -> None:
-        """A second request for a queued preset joins its entry; a retry keeps its first place."""
+        self,
+        request: RequestId,
+        preset: PresetName,
+        kind: Kind,
+        arrived: float,
+        now: float,
+        *,
+        tenant: TenantId = TenantId(""),  # noqa: B008 - a plain string
+        weight: float = 1.0,
+        priority: Priority = Priority.NORMAL,
+    ) -> Waiter:
+        """A second request for a queued preset joins its entry; a retry keeps its first place.
+        `priority` is that of the tenant and of the preset together."""
         entry = self._entry(preset, now)
         # A start-up load is skipped when it does not fit, never because it took its turn.
-        wait = _NEVER if kind is Kind.STARTUP else self._wait_seconds
-        place = (_RANK[kind], arrived, next(self._numbers))
-        waiter = Waiter(request, preset, kind, place, entry.clock(now) + wait)
-        self._waiters[request] = waiter
-        entry.line_of(kind).join(waiter)
+        expires = None if kind is Kind.STARTUP else entry.clock(now) + self._wait_seconds
+        bonus = self._jump * priority / Priority.HIGH
+        place = (_RANK[kind], arrived - bonus, next(self._numbers))
+        waiter = Waiter(request, preset, kind, tenant, weight, priority, arrived, place, expires)
+        self._add(waiter, entry)
+        return waiter
+
+    def _add(self, waiter: Waiter, entry: Entry) -> None:
+        self._waiters[waiter.request] = waiter
+        self.of_tenant[waiter.tenant] = self.of_tenant.get(waiter.tenant, 0) + 1
+        # Behind another of its line it changes nothing but the line's length.
+        if entry.join(waiter):
+            self.touched[entry.preset] = None
 
     def _entry(self, preset: PresetName, now: float) -> Entry:
         entry = self.entries.get(preset)
         if entry is None:
             entry = self.entries[preset] = Entry(preset)
             entry.let_clock_run(now, runs=True)
+            self.touched[preset] = None
         return entry
 
     def leave(self, request: RequestId) -> Waiter | None:
@@ -180,36 +235,109 @@ class WaitQueue:
         if waiter is None:
             return None
         entry = self.entries[waiter.preset]
-        entry.line_of(waiter.kind).leave(request)
-        if not len(entry):
-            del self.entries[waiter.preset]
+        if entry.line_of(waiter).first() is waiter:
+            self.touched[entry.preset] = None
+        entry.leave(waiter)
+        self._forget(waiter)
+        if not entry.size:
+            self._remove(entry)
         return waiter
+
+    def drop(self, preset: PresetName) -> list[Waiter]:
+        """The whole entry goes; its waiters in the order of their places."""
+        entry = self.entries.get(preset)
+        if entry is None:
+            return []
+        waiters = sorted(entry, key=lambda waiter: waiter.place)
+        for waiter in waiters:
+            del self._waiters[waiter.request]
+            self._forget(waiter)
+        self._remove(entry)
+        return waiters
 
     def move(self, preset: PresetName, to: PresetName, now: float) -> bool:
         """Its waiters wait for another preset now, in the same places, and have waited as long.
         Whether there were any."""
-        entry = self.entries.pop(preset, None)
+        entry = self.entries.get(preset)
         if entry is None:
             return False
         target = self._entry(to, now)
         behind = target.clock(now) - entry.clock(now)
-        for waiter in entry.requests.in_order() + entry.loads.in_order():
-            moved = replace(waiter, preset=to, expires=waiter.expires + behind)
-            self._waiters[waiter.request] = moved
-            target.line_of(waiter.kind).join(moved)
+        for waiter in self.drop(preset):
+            waiter.preset = to
+            if waiter.expires is not None:
+                waiter.expires += behind
+            self._add(waiter, target)
+        target.sort_expiries()
+        self.watch_expiry(target)
         return True
+
+    def _forget(self, waiter: Waiter) -> None:
+        self.of_tenant[waiter.tenant] -= 1
+        if not self.of_tenant[waiter.tenant]:
+            del self.of_tenant[waiter.tenant]
+
+    def _remove(self, entry: Entry) -> None:
+        del self.entries[entry.preset]
+        self.with_room.pop(entry.preset, None)
+        entry.alarm = None
+        self.touched[entry.preset] = None
+
+    # Room -----------------------------------------------------------------------
+
+    def reserve(self, entry: Entry, *victims: InstanceId) -> None:
+        """A2: the room of these is this entry's own until it starts, goes or needs none."""
+        entry.room.update(dict.fromkeys(victims))
+        self.with_room[entry.preset] = entry
+        self.touched[entry.preset] = None
+
+    def needs_no_room(self, entry: Entry) -> None:
+        """It starts, or need not any more: what was made for it is its own no longer."""
+        entry.room.clear()
+        entry.evict_first = entry.await_room = False
+        entry.head_since = None
+        if self.with_room.pop(entry.preset, None) is not None:
+            self.touched[entry.preset] = None
+
+    def give_up_room(self, entry: Entry, victim: InstanceId) -> None:
+        self.touched[entry.preset] = None
+        entry.room.pop(victim, None)
+        if not entry.room:
+            entry.await_room = False
+            self.with_room.pop(entry.preset, None)
+
+    # Time -----------------------------------------------------------------------
+
+    def watch_expiry(self, entry: Entry) -> None:
+        """Whenever its clock starts, or its first waiter comes."""
+        due = entry.next_expiry()
+        if due is None:
+            entry.alarm = None
+        elif entry.alarm is None or due < entry.alarm:
+            entry.alarm = due
+            heapq.heappush(self._expiries, (due, next(self._numbers), entry))
 
     def next_expiry(self) -> float | None:
         """When the next of all the waiters has waited too long; None while no clock runs."""
-        expiries = (entry.next_expiry() for entry in self.entries.values())
-        return min((expiry[0] for expiry in expiries if expiry is not None), default=None)
+        heap = self._expiries
+        while heap:
+            due, _, entry = heap[0]
+            if entry.alarm == due:
+                if entry.next_expiry() == due:
+                    return due
+                entry.alarm = None
+                heapq.heappop(heap)
+                self.watch_expiry(entry)
+            else:
+                heapq.heappop(heap)
+        return None
 
-    def drop(self, preset: PresetName) -> list[Waiter]:
-        """The whole entry goes; its waiters in their order."""
-        entry = self.entries.pop(preset, None)
-        if entry is None:
-            return []
-        waiters = entry.requests.in_order() + entry.loads.in_order()
-        for waiter in waiters:
-            del self._waiters[waiter.request]
-        return waiters
+    def expired(self, now: float) -> list[Waiter]:
+        """Those who have waited too long leave."""
+        gone: list[Waiter] = []
+        while (due := self.next_expiry()) is not None and due <= now:
+            waiter = self._expiries[0][2].next_to_expire()
+            assert waiter is not None, "an expiry is somebody's"
+            self.leave(waiter.request)
+            gone.append(waiter)
+        return gone

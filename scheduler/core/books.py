@@ -1,0 +1,26 @@
+"""Everything that the rules look at and change: who waits, who runs, what is known."""
+
+from __future__ import annotations
+
+from .failures import Failures
+from .instances import Fleet
+from .learned import Learned
+from .ledger import Ledger
+from .order import Order
+from .shares import Shares
+from .values import Config, PresetName, PresetSpec
+from .wait_queue import WaitQueue
+
+
+class Books:
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.presets: dict[PresetName, PresetSpec] = {}
+        self.shutting_down = False
+        self.fleet = Fleet(config.oversubscribe)
+        self.queue = WaitQueue(config)
+        self.failures = Failures(config)
+        self.learned = Learned(self.presets)
+        self.shares = Shares(config, self.learned)
+        self.order = Order(self.shares)
+        self.ledger = Ledger()

@@ -1,0 +1,149 @@
+"""What children do: their reports, their silence, their ends; and what time does to them."""
+
+from __future__ import annotations
+
+from . import leaving
+from .books import Books
+from .decisions import Decision, Reason, Revoke
+from .events import (
+    Exited,
+    LoadingReported,
+    ReadyReported,
+    Silent,
+    SleepingReported,
+    SlotsSeen,
+)
+from .failures import failed_to_load
+from .granting import Granting
+from .instances import Instance
+from .states import Cue, State
+from .timers import idle_end
+from .values import Code, Exit, PresetName, Refusal
+
+Heard = LoadingReported | ReadyReported | SleepingReported | SlotsSeen | Silent | Exited
+
+
+class Children:
+    def __init__(self, books: Books, granting: Granting) -> None:
+        self._config = books.config
+        self._fleet = books.fleet
+        self._queue = books.queue
+        self._failures = books.failures
+        self._learned = books.learned
+        self._ledger = books.ledger
+        self._granting = granting
+
+    def hear(self, event: Heard, now: float) -> list[Decision]:
+        """An event about a child that is gone comes too late, and is harmless."""
+        instance = self._fleet.instances.get(event.instance)
+        if instance is None:
+            return []
+        match event:
+            case LoadingReported(_, progress):
+                if instance.child is not State.LOADING:
+                    instance.load_begins(now)
+                instance.advance(Cue.LOADING)
+                instance.note_progress(progress, now)
+            case ReadyReported():
+                self._note_ready(instance, now)
+            case SleepingReported():
+                # L8: under a lease this releases nothing; and nobody is granted a sleeper.
+                instance.advance(Cue.ASLEEP)
+                instance.beside = False
+            case SlotsSeen(_, busy):
+                self._end_abandoned(instance, busy, now)
+            case Silent():
+                return self._replace_hung(instance, now)
+            case Exited(_, exit):
+                return self._bury(instance, exit, now)
+        return []
+
+    def _note_ready(self, instance: Instance, now: float) -> None:
+        before, wakes = instance.state, instance.has_loaded
+        if instance.child is State.LOADING and not instance.leaving and not wakes:
+            self._learned.note_load(instance.preset.name, now - instance.load_began_at)
+        instance.advance(Cue.READY)
+        if instance.state is State.LOADED and before is not State.LOADED:
+            instance.last_used = instance.loaded_at = now
+            # A3: with nobody left who wanted it, it is first in line to go.
+            instance.unwanted = instance.idle and instance.preset.name not in self._queue.entries
+        if not instance.leaving:
+            # A4: a load that succeeded ends the row of failures.
+            self._failures.clear(instance.preset.name)
+
+    def _end_abandoned(self, instance: Instance, busy: int, now: float) -> None:
+        """Abandoned leases end as the busy slots fall below the leases, the oldest first."""
+        over = max(0, len(instance.leases) - max(0, busy))
+        for request in sorted(instance.abandoned)[:over]:
+            if lease := self._fleet.end_lease(request, now):
+                self._granting.settle(lease, now)
+
+    def _replace_hung(self, instance: Instance, now: float) -> list[Decision]:
+        """It answers nobody any more, so there is no answer to wait for. Who waits gets a new one;
+        whose answer was under way learns of its end."""
+        if instance.state is State.STOPPING or instance.child is not State.LOADED:
+            return []  # it is being ended; or need not answer, while it loads or sleeps
+        figures = (("answers", len(instance.leases)),)
+        return [leaving.kill(instance, Reason.HUNG, now, figures=figures)]
+
+    def _bury(self, instance: Instance, exit: Exit, now: float) -> list[Decision]:
+        """Its room is free only now. Leases on it are over; whether it failed to load is A4's."""
+        self._fleet.remove(instance)
+        self._ledger.give_back(instance.preset.need)
+        decisions: list[Decision] = []
+        for request in sorted(instance.leases):
+            self._granting.settle(instance.leases[request], now)
+            decisions.append(Revoke(request, instance.id))
+        decisions += [Revoke(request, instance.id) for request in sorted(instance.looks)]
+        if instance.state is State.STOPPING:
+            self._learned.note_exit(now - instance.left_at)
+        if failed_to_load(instance, exit):
+            decisions += self._fail_load(instance.preset.name, exit, now)
+        instance.advance(Cue.EXIT)
+        return decisions
+
+    def _fail_load(self, preset: PresetName, exit: Exit, now: float) -> list[Decision]:
+        """A4: out of memory keeps its place, three loads in all; else all its waiters are told."""
+        code = Code.MODEL_LOAD_FAILED
+        if exit.out_of_memory:
+            if self._failures.may_retry_out_of_memory(preset):
+                if entry := self._queue.entries.get(preset):
+                    entry.evict_first = True
+                return []
+            code = Code.OUT_OF_MEMORY
+        failure = self._failures.record(preset, code, exit, now)
+        worth_asking_again = failure.until - now if exit.out_of_memory else None
+        return self._granting.refuse_all(preset, Refusal(code, worth_asking_again, exit))
+
+    # What time brings ---------------------------------------------------------------
+
+    def note_time(self, instance: Instance, now: float) -> list[Decision]:
+        """Whatever of it is due."""
+        decisions = self._end_looks(instance, now) if instance.looks else []
+        stalled = instance.stalls_at(self._config.load_stall_seconds)
+        if stalled is not None and stalled <= now:
+            decisions += self._end_stalled_load(instance, now)
+        wanted = instance.preset.name in self._queue.entries
+        ends = idle_end(instance, self._config, wanted=wanted)
+        if ends is not None and ends <= now:
+            figures = (("idle_for", round(now - instance.last_used, 3)),)
+            decisions.append(leaving.ask_exit(instance, Reason.IDLE, now, figures=figures))
+        return decisions + leaving.kill_overdue(instance, now)
+
+    def _end_looks(self, instance: Instance, now: float) -> list[Decision]:
+        """A8: nobody looks for longer than that."""
+        over = sorted(request for request, until in instance.looks.items() if until <= now)
+        for request in over:
+            self._fleet.end_look(request)
+        return [Revoke(request, instance.id) for request in over]
+
+    def _end_stalled_load(self, instance: Instance, now: float) -> list[Decision]:
+        """A load or a wake that does not get on holds a loader that others wait for: it is killed,
+        and has failed."""
+        patience = self._config.load_stall_seconds
+        was_wanted = not instance.leaving
+        decisions: list[Decision] = [leaving.kill(instance, Reason.LOAD_STALLED, now)]
+        if was_wanted:
+            exit = Exit(signal=9, words=f"no progress for {patience:g} s while loading")
+            decisions += self._fail_load(instance.preset.name, exit, now)
+        return decisions

@@ -1,0 +1,111 @@
+"""A7: who is not even let into the queue, and is told so at once."""
+
+from __future__ import annotations
+
+from .admission import Admission
+from .books import Books
+from .edits import ASK_AGAIN_SECONDS
+from .estimates import Estimates
+from .events import Requested
+from .granting import USES
+from .instances import Instance
+from .states import State
+from .values import Code, Kind, Priority, Refusal
+
+
+class Door:
+    def __init__(self, books: Books, admission: Admission, estimates: Estimates) -> None:
+        self._books = books
+        self._config = books.config
+        self._presets = books.presets
+        self._fleet = books.fleet
+        self._queue = books.queue
+        self._failures = books.failures
+        self._admission = admission
+        self._estimates = estimates
+
+    def come_in(self, event: Requested, now: float) -> Refusal | None:
+        """It joins the queue, or is refused. Asked twice, it is once in."""
+        if (
+            event.request in self._queue
+            or event.request in self._fleet.leases
+            or event.request in self._fleet.looks
+        ):
+            return None
+        if refusal := self._refusal(event, now):
+            return refusal
+        if event.kind is Kind.LOAD:
+            # A4: a person's load clears the back-off.
+            self._failures.clear(event.preset)
+        weight = event.weight if event.weight > 0 else 1.0
+        self._books.shares.arrive(event.tenant, weight, now)
+        self._queue.join(
+            event.request,
+            event.preset,
+            event.kind,
+            min(event.arrived, now),
+            now,
+            tenant=event.tenant,
+            weight=weight,
+            priority=together(event.priority, self._presets[event.preset].priority),
+        )
+        return None
+
+    def _refusal(self, event: Requested, now: float) -> Refusal | None:
+        if self._books.shutting_down:
+            return Refusal(Code.SHUTTING_DOWN, ASK_AGAIN_SECONDS)
+        if event.preset not in self._presets:
+            return Refusal(Code.MODEL_NOT_FOUND)
+        current = self._fleet.current(event.preset)
+        failure = self._failures.backing_off(event.preset, now)
+        if failure is not None and current is None and event.kind is not Kind.LOAD:
+            # A4: nothing is evicted meanwhile for a load that would fail again.
+            return Refusal(Code.MODEL_BACKING_OFF, failure.until - now, failure.exit)
+        if event.kind is Kind.GET:
+            return self._refusal_of_a_look(event, current, now)
+        if _served_at_once(event, current):
+            return None
+        return self._refusal_of_the_queue(event, now)
+
+    def _refusal_of_a_look(
+        self, event: Requested, current: Instance | None, now: float
+    ) -> Refusal | None:
+        """A8: it loads only what fits at once, and never wakes a sleeper."""
+        if current is not None:
+            may = current.state in (State.LOADED, State.LOADING)
+        else:
+            seconds = self._presets[event.preset].keep_alive_seconds
+            keep = self._config.keep_alive_seconds if seconds is None else seconds
+            may = keep != 0 and self._admission.a_look_may_load(event.preset)
+        return None if may else Refusal(Code.MODEL_NOT_LOADED, ASK_AGAIN_SECONDS)
+
+    def _refusal_of_the_queue(self, event: Requested, now: float) -> Refusal | None:
+        config = self._config
+        code: Code | None = None
+        if len(self._queue) >= config.queue_limit:
+            code = Code.QUEUE_FULL
+        elif (
+            config.queue_limit_per_tenant
+            and self._queue.of_tenant.get(event.tenant, 0) >= config.queue_limit_per_tenant
+        ):
+            code = Code.TENANT_QUEUE_FULL
+        else:
+            limit = self._presets[event.preset].queue_limit
+            limit = config.queue_limit_per_preset if limit is None else limit
+            entry = self._queue.entries.get(event.preset)
+            if limit and entry is not None and len(entry) >= limit:
+                code = Code.MODEL_QUEUE_FULL
+        if code is None:
+            return None
+        return Refusal(code, self._estimates.retry_after(event.preset, now))
+
+
+def together(tenant: Priority, preset: Priority) -> Priority:
+    """One's class shifts the other's: two low ones are no lower than low."""
+    return Priority(min(max(tenant + preset - Priority.NORMAL, Priority.LOW), Priority.HIGH))
+
+
+def _served_at_once(event: Requested, current: Instance | None) -> bool:
+    if current is None:
+        return False
+    return current.has_free_slot if event.kind in USES else current.state is State.LOADED

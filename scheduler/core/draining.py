@@ -1,0 +1,194 @@
+"""A6: no starvation. When nobody idle can make way for the head, busy instances take no new request
+for its sake, so that they come to their end; and A3: what becomes of such a drain afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from . import leaving
+from .books import Books
+from .decisions import Decision, Figures
+from .eviction import Eviction, take_until_enough
+from .instances import Fleet, Instance
+from .ledger import left_of
+from .room import Room, Shortage
+from .states import State
+from .values import InstanceId, PresetName
+from .wait_queue import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Drainable:
+    """An instance that may be drained for the head from `due` on; `free_in` seconds after that its
+    answers are expected to be over."""
+
+    instance: Instance
+    due: float
+    free_in: float
+
+
+class Draining:
+    def __init__(self, books: Books, room: Room, eviction: Eviction) -> None:
+        self._config = books.config
+        self._presets = books.presets
+        self._fleet = books.fleet
+        self._queue = books.queue
+        self._order = books.order
+        self._learned = books.learned
+        self._room = room
+        self._eviction = eviction
+
+    # Whom, and when --------------------------------------------------------------
+
+    def drainable(self, entry: Entry, now: float) -> list[Drainable]:
+        """Every instance that could be drained for the entry, sooner or later: the soonest free
+        first. An idle one in its minimum residency is among them: it ends at once when due."""
+        found = [
+            Drainable(instance, self._due(instance, entry, now), self.free_in(instance, now))
+            for instance in self._fleet
+            if instance.state is State.LOADED and not instance.preset.pinned
+        ]
+        found.sort(key=lambda d: (d.free_in, d.instance.last_used, d.instance.id))
+        return found
+
+    def _due(self, instance: Instance, entry: Entry, now: float) -> float:
+        """A6: the later of the end of its residency and the earlier of the end of its quantum and
+        the head's longest wait. Its own waiters, if they stand before the head, are served for
+        that wait (V1)."""
+        head_since = now if entry.head_since is None else entry.head_since
+        longest = head_since + self.max_wait(entry.preset)
+        resident = self._eviction.resident_until(instance)
+        if self._eviction.is_waited_for_first(instance, entry, now):
+            return max(resident, longest)
+        if not instance.busy:
+            return resident
+        quantum = self._config.quantum_seconds * min(1.0, _weights(instance, entry))
+        return max(resident, min(instance.loaded_at + quantum, longest))
+
+    def max_wait(self, preset: PresetName) -> float:
+        spec = self._presets.get(preset)
+        seconds = None if spec is None else spec.max_wait_seconds
+        return self._config.max_wait_seconds if seconds is None else seconds
+
+    def free_in(self, instance: Instance, now: float) -> float:
+        """When its last answer is expected to end. One that has outlasted the usual time by so
+        much is expected to take as much again."""
+        usual = self._learned.answer(instance.preset.name)
+        return max(
+            (
+                abs(usual - (now - lease.since))
+                for request, lease in instance.leases.items()
+                if request not in instance.abandoned
+            ),
+            default=0.0,
+        )
+
+    def begin(
+        self, entry: Entry, shortage: Shortage, now: float
+    ) -> tuple[list[Decision], float | None]:
+        """The cheapest sufficient set of those that are due drains; else when the next is due."""
+        all_of_them = self.drainable(entry, now)
+        due = [d for d in all_of_them if d.due <= now]
+        later = min((d.due for d in all_of_them if d.due > now), default=None)
+        chosen = self._enough(due, entry, shortage, now)
+        if not chosen:
+            return [], later
+        decisions: list[Decision] = []
+        for drainable in chosen:
+            instance = drainable.instance
+            self._queue.reserve(entry, instance.id)
+            figures = self._figures(drainable, entry, now)
+            decisions.append(leaving.drain_for(instance, entry.preset, figures))
+        return decisions, None
+
+    def _enough(
+        self, due: list[Drainable], entry: Entry, shortage: Shortage, now: float
+    ) -> list[Drainable]:
+        """Busy ones only: the idle members of the set go last, when the busy ones have."""
+        if not shortage.bytes:
+            return due[:1]
+        left = shortage.bytes
+        idle = self._eviction.candidates(entry, now)
+        for instance in idle:
+            left = left_of(left, instance.preset.need)
+        busy = [d for d in due if d.instance not in idle]
+        chosen, missing = take_until_enough((d.instance for d in busy), left)
+        return [] if missing else [d for d in busy if d.instance in chosen]
+
+    def _figures(self, drainable: Drainable, entry: Entry, now: float) -> Figures:
+        instance = drainable.instance
+        head_since = now if entry.head_since is None else entry.head_since
+        return (
+            ("answers", len(instance.leases)),
+            ("free_in", round(drainable.free_in, 3)),
+            ("loaded_for", round(now - instance.loaded_at, 3)),
+            ("head_for", round(now - head_since, 3)),
+            ("waiters", entry.size),
+        )
+
+    # A3: what becomes of it --------------------------------------------------------
+
+    def mend(self, now: float) -> list[Decision]:
+        """Before any grant: a drain whose entry has gone passes to the head if that needs this
+        room, else it is undone; so is one whose room is covered otherwise, or whose instance was
+        pinned. Traffic alone never undoes one."""
+        decisions: list[Decision] = []
+        for instance in [i for i in self._fleet if i.drains_for_an_entry]:
+            owner = self._owner(instance)
+            if instance.preset.pinned:
+                decisions.append(self.undo(instance, owner))
+            elif owner is None:
+                decisions.append(self._pass_on(instance, now))
+            elif not self._room.shortage(owner, staying=_drains_of(owner, self._fleet)):
+                decisions.append(self.undo(instance, owner))
+        return decisions
+
+    def _owner(self, instance: Instance) -> Entry | None:
+        if instance.for_preset is None:
+            return None
+        entry = self._queue.entries.get(instance.for_preset)
+        return entry if entry is not None and instance.id in entry.room else None
+
+    def _pass_on(self, instance: Instance, now: float) -> Decision:
+        head = self._order.head(now)
+        if (
+            head is not None
+            and head.preset != instance.preset.name
+            and not head.room
+            and self._fleet.current(head.preset) is None
+            and not head.startup_only
+            and self._room.shortage(head, staying=(instance.id,))
+            and not self._room.shortage(head)
+        ):
+            self._queue.reserve(head, instance.id)
+            return leaving.drain_for(instance, head.preset, (("waiters", head.size),))
+        return self.undo(instance, None)
+
+    def undo(self, instance: Instance, owner: Entry | None) -> Decision:
+        if owner is not None:
+            self._queue.give_up_room(owner, instance.id)
+        return leaving.undrain(instance)
+
+    def of(self, entry: Entry) -> list[Instance]:
+        """Those that drain for it."""
+        drains = _drains_of(entry, self._fleet)
+        return [self._fleet.instances[number] for number in drains]
+
+
+def _weights(instance: Instance, entry: Entry) -> float:
+    """The mean weight of the tenants it serves, over that of the head's best."""
+    leases = instance.leases.values()
+    mean = sum(lease.weight for lease in leases) / len(leases) if leases else 1.0
+    head = max(
+        (first.weight for line in entry.lines.values() if (first := line.first()) is not None),
+        default=1.0,
+    )
+    return mean / head
+
+
+def _drains_of(entry: Entry, fleet: Fleet) -> tuple[InstanceId, ...]:
+    return tuple(
+        number
+        for number in entry.room
+        if (instance := fleet.instances.get(number)) is not None and instance.drains_for_an_entry
+    )

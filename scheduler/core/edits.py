@@ -1,0 +1,116 @@
+"""What people do: edit presets, unload, apply, shut down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from . import leaving
+from .books import Books
+from .decisions import Decision, Reason
+from .granting import Granting
+from .instances import Instance
+from .states import State
+from .values import Code, PresetName, PresetSpec, Refusal
+
+ASK_AGAIN_SECONDS = 5.0
+"""What a client is told to wait when nothing better is known."""
+
+_UNDONE_BY_AN_EDIT = frozenset({Reason.REPLACED, Reason.REMOVED})
+
+
+class Edits:
+    def __init__(self, books: Books, granting: Granting) -> None:
+        self._books = books
+        self._presets = books.presets
+        self._fleet = books.fleet
+        self._queue = books.queue
+        self._failures = books.failures
+        self._ledger = books.ledger
+        self._granting = granting
+
+    def take_over(
+        self, presets: Iterable[PresetSpec], renamed: Mapping[PresetName, PresetName], now: float
+    ) -> list[Decision]:
+        """The registry has changed. What runs with other options than its preset now has is stale:
+        it serves until nobody reads from it, or until that is asked for (ApplyAsked)."""
+        edited = {spec.name: spec for spec in presets}
+        decisions: list[Decision] = []
+        for name, old in sorted(self._presets.items()):
+            new = edited.get(name)
+            if new is None and (renamed_to := renamed.get(name)) in edited:
+                self._follow(name, renamed_to, now)
+            elif new is None:
+                decisions += self._granting.refuse_all(name, Refusal(Code.MODEL_REMOVED))
+            if new is None or new.fingerprint != old.fingerprint:
+                # What failed was not this, and what was learned was of another.
+                self._failures.clear(name)
+                self._books.learned.forget(name)
+        self._presets.clear()
+        self._presets.update(edited)
+        for instance in self._fleet:
+            decisions += self._compare_with_its_preset(instance, now)
+        for instance in self._fleet:
+            if self._may_undrain(instance):
+                decisions.append(leaving.undrain(instance))
+                for entry in list(self._queue.with_room.values()):
+                    self._queue.give_up_room(entry, instance.id)
+        return decisions
+
+    def _follow(self, name: PresetName, renamed_to: PresetName, now: float) -> None:
+        """Who waits keeps its place; what failed under the new name before was not this."""
+        if self._queue.move(name, renamed_to, now):
+            self._failures.clear(renamed_to)
+
+    def _compare_with_its_preset(self, instance: Instance, now: float) -> list[Decision]:
+        self._fleet.touched[instance.id] = instance
+        spec = self._presets.get(instance.preset.name)
+        instance.stale = not instance.runs(spec)
+        if spec is not None and not instance.stale:
+            self._ledger.give_back(instance.preset.need)
+            instance.preset = spec
+            self._ledger.hold(spec.need)
+        if not instance.stale or instance.leaving or (spec is not None and instance.busy):
+            return []
+        return [leaving.leave(instance, Reason.REMOVED if spec is None else Reason.REPLACED, now)]
+
+    def _may_undrain(self, instance: Instance) -> bool:
+        """Only an edit undoes a drain, and only what an edit (not a person's unload) began."""
+        return (
+            instance.state is State.DRAINING
+            and not instance.stale
+            and instance.reason in _UNDONE_BY_AN_EDIT
+            and self._fleet.current(instance.preset.name) is None
+        )
+
+    def apply(self, preset: PresetName, now: float) -> list[Decision]:
+        return [
+            leaving.leave(instance, Reason.REPLACED, now)
+            for instance in self._fleet.of(preset)
+            if instance.stale and not instance.leaving
+        ]
+
+    def unload(self, preset: PresetName, now: float, *, force: bool) -> list[Decision]:
+        """A load under way is cancelled, and its waiters are told. Those of a loaded instance keep
+        their place, and wait for a new one."""
+        decisions: list[Decision] = []
+        current = self._fleet.current(preset)
+        if current is not None and current.state is State.LOADING:
+            decisions += self._granting.refuse_all(preset, Refusal(Code.UNLOADED))
+        for instance in self._fleet.of(preset):
+            if instance.state is State.STOPPING:
+                continue
+            if force:
+                decisions.append(leaving.ask_exit(instance, Reason.UNLOADED, now))
+            elif instance.reason is not Reason.UNLOADED:
+                decisions.append(leaving.leave(instance, Reason.UNLOADED, now))
+        return decisions
+
+    def shut_down(self) -> list[Decision]:
+        """With nobody waiting nothing starts, and the door lets nobody in. Idle instances stay:
+        the shell ends the children itself, when the answers are done."""
+        self._books.shutting_down = True
+        refusal = Refusal(Code.SHUTTING_DOWN, ASK_AGAIN_SECONDS)
+        decisions: list[Decision] = []
+        for preset in list(self._queue.entries):
+            decisions += self._granting.refuse_all(preset, refusal)
+        return decisions

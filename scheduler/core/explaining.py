@@ -1,0 +1,174 @@
+"""Why do I wait, and for how long still? Nothing here changes anything (V4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum, auto
+
+from .admission import Admission, Outcome
+from .books import Books
+from .estimates import Estimates
+from .states import State
+from .values import InstanceId, Kind, PresetName, Priority, RequestId, TenantId
+from .wait_queue import Entry, Waiter
+
+MOST_AHEAD = 20
+"""Entries before a waiter's own that are named."""
+MOST_ESTIMATED = 512
+"""Entries for which a load is estimated; those behind them have no estimate."""
+
+
+class Holdup(StrEnum):
+    """What somebody waits for."""
+
+    TURN = auto()  # other models are to be loaded first
+    LOADER = auto()  # it is next; another load is under way
+    ROOM = auto()  # it is next; `victims` are on their way out for it
+    BUSY = auto()  # it is next; all that could make way answer, and may until `drain_in`
+    LOAD = auto()  # its model loads
+    SLOT = auto()  # its model is loaded, and answers as many as it can
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedPreset:
+    """An entry as others may see it. `oldest` is when its first waiter arrived; `seconds` is the
+    estimate until its first waiter is served; `drain_in` is when a busy instance takes no new
+    request for its sake, at the latest."""
+
+    preset: PresetName
+    waiters: int
+    oldest: float
+    holdup: Holdup
+    victims: tuple[InstanceId, ...] = ()
+    drain_in: float | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Of one waiter. `turn` 1: its model is the next to load; 0: it needs no load. `position` is
+    that among those who wait for its model; 1: the next. Times are seconds."""
+
+    request: RequestId
+    preset: PresetName
+    tenant: TenantId
+    kind: Kind
+    priority: Priority
+    waited: float
+    holdup: Holdup
+    turn: int
+    position: int
+    ahead: tuple[QueuedPreset, ...]
+    victims: tuple[InstanceId, ...]
+    drain_in: float | None
+    seconds: float | None
+
+
+class Explaining:
+    def __init__(self, books: Books, admission: Admission, estimates: Estimates) -> None:
+        self._fleet = books.fleet
+        self._queue = books.queue
+        self._order = books.order
+        self._admission = admission
+        self._estimates = estimates
+
+    def entries(self, now: float) -> list[QueuedPreset]:
+        """In the order of the queue: those that wait for a load, then those that wait for one that
+        is under way, or for a slot."""
+        pending = self._order.all_in_order(now)
+        served = [e for e in self._queue.entries.values() if e.preset not in self._order]
+        served.sort(key=lambda entry: self._order.key(entry, now))
+        return self._pending_told(pending, now) + [self._served_told(e, now) for e in served]
+
+    def explain(self, request: RequestId, now: float) -> Explanation | None:
+        """None for one that does not wait."""
+        waiter = self._queue.find(request)
+        if waiter is None:
+            return None
+        entry = self._queue.entries[waiter.preset]
+        turn, ahead, told = self._in_the_queue(entry, now)
+        position = self._position(waiter, entry, now)
+        return Explanation(
+            request=request,
+            preset=waiter.preset,
+            tenant=waiter.tenant,
+            kind=waiter.kind,
+            priority=waiter.priority,
+            waited=max(0.0, now - waiter.arrived),
+            holdup=told.holdup,
+            turn=turn,
+            position=position,
+            ahead=tuple(ahead[:MOST_AHEAD]),
+            victims=told.victims,
+            drain_in=told.drain_in,
+            seconds=self._seconds(told, position, now),
+        )
+
+    def _in_the_queue(
+        self, entry: Entry, now: float
+    ) -> tuple[int, list[QueuedPreset], QueuedPreset]:
+        """Its turn, the entries before it, and itself."""
+        if entry.preset not in self._order:
+            return 0, [], self._served_told(entry, now)
+        own = self._order.key(entry, now)
+        before = [e for e in self._order if e is not entry and self._order.key(e, now) < own]
+        before.sort(key=lambda e: self._order.key(e, now))
+        told = self._pending_told([*before, entry], now)
+        return len(told), told[:-1], told[-1]
+
+    def waiters(self, preset: PresetName, now: float) -> list[Waiter]:
+        """Those who wait for the preset, the next first."""
+        entry = self._queue.entries.get(preset)
+        if entry is None:
+            return []
+        return sorted(entry, key=lambda waiter: self._order.place_of(waiter, now))
+
+    def _position(self, waiter: Waiter, entry: Entry, now: float) -> int:
+        own = self._order.place_of(waiter, now)
+        return 1 + sum(self._order.place_of(other, now) < own for other in entry)
+
+    def _seconds(self, told: QueuedPreset, position: int, now: float) -> float | None:
+        if told.holdup is Holdup.SLOT:
+            instance = self._fleet.current(told.preset)
+            return None if instance is None else self._estimates.until_slot(instance, position, now)
+        if told.seconds is None:
+            return None
+        return told.seconds + self._estimates.after_load(told.preset, position)
+
+    def _pending_told(self, entries: Sequence[Entry], now: float) -> list[QueuedPreset]:
+        seconds = self._estimates.until_loaded(entries[:MOST_ESTIMATED], now)
+        missing = [None] * (len(entries) - len(seconds))
+        return [
+            self._told(entry, self._holdup(entry), estimate, now)
+            for entry, estimate in zip(entries, [*seconds, *missing], strict=True)
+        ]
+
+    def _holdup(self, entry: Entry) -> Holdup:
+        if any(number in self._fleet.instances for number in entry.room):
+            return Holdup.ROOM
+        held_up = self._admission.held_up
+        if held_up is None or held_up[0] != entry.preset:
+            return Holdup.TURN
+        return Holdup.LOADER if held_up[1] is Outcome.WAITS_FOR_LOADER else Holdup.BUSY
+
+    def _served_told(self, entry: Entry, now: float) -> QueuedPreset:
+        current = self._fleet.current(entry.preset)
+        if current is not None and current.state is State.LOADING:
+            return self._told(entry, Holdup.LOAD, self._estimates.load_left(current, now), now)
+        seconds = None if current is None else self._estimates.until_slot(current, 1, now)
+        return self._told(entry, Holdup.SLOT, seconds, now)
+
+    def _told(
+        self, entry: Entry, holdup: Holdup, seconds: float | None, now: float
+    ) -> QueuedPreset:
+        drain_at = self._admission.next_drain if holdup is Holdup.BUSY else None
+        return QueuedPreset(
+            preset=entry.preset,
+            waiters=len(entry),
+            oldest=entry.oldest,
+            holdup=holdup,
+            victims=tuple(n for n in entry.room if n in self._fleet.instances),
+            drain_in=None if drain_at is None else max(0.0, drain_at - now),
+            seconds=seconds,
+        )

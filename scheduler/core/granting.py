@@ -1,0 +1,78 @@
+"""The one way in and the one way out of "busy": a lease is counted in the step that grants it, and
+ends once."""
+
+from __future__ import annotations
+
+from .books import Books
+from .decisions import Decision, Grant, Reject
+from .instances import Instance, Lease
+from .states import State
+from .values import Kind, PresetName, Refusal, RequestId
+from .wait_queue import Entry, Waiter
+
+USES = frozenset({Kind.POST, Kind.WEBSOCKET})
+
+
+class Granting:
+    def __init__(self, books: Books) -> None:
+        self._fleet = books.fleet
+        self._queue = books.queue
+        self._order = books.order
+        self._shares = books.shares
+        self._learned = books.learned
+        self._look_seconds = books.config.look_seconds
+
+    def all_that_fit(self, entry: Entry, now: float) -> list[Decision]:
+        """In the step in which the instance is ready: no window in which it looks idle."""
+        instance = self._fleet.current(entry.preset)
+        if instance is None or instance.state is not State.LOADED:
+            return []
+        decisions: list[Decision] = []
+        while waiter := entry.loads.first():
+            decisions.append(self._grant(waiter, instance, now))
+        while instance.has_free_slot and (waiter := self._order.next_request(entry, now)):
+            decisions.append(self._grant(waiter, instance, now))
+        return decisions
+
+    def _grant(self, waiter: Waiter, instance: Instance, now: float) -> Grant:
+        self._queue.leave(waiter.request)
+        instance.unwanted = False
+        if waiter.kind in USES:
+            # Charged in advance, so that who has many under way does not count as one who has none.
+            charged = self._learned.known_answer(instance.preset.name)
+            self._shares.charge(waiter.tenant, charged, now)
+            instance.last_used, instance.used = now, True
+            lease = Lease(waiter.tenant, waiter.weight, now, charged)
+            self._fleet.take_lease(waiter.request, instance, lease)
+        else:
+            self._shares.leave(waiter.tenant)
+            if waiter.kind is Kind.GET:
+                self._fleet.look(waiter.request, instance, now + self._look_seconds)
+        return Grant(waiter.request, instance.id)
+
+    def end(
+        self, request: RequestId, now: float, *, answered: bool, tokens: int | None = None
+    ) -> None:
+        """A9: it leaves at once, as a waiter or with its lease; harmless when it is over."""
+        if (waiter := self._queue.leave(request)) is not None:
+            self._shares.leave(waiter.tenant)
+        elif not self._fleet.end_look(request):
+            instance = self._fleet.leases.get(request)
+            if instance is not None and (lease := self._fleet.end_lease(request, now)):
+                if answered:
+                    self._learned.note_answer(instance.preset.name, now - lease.since, tokens)
+                self.settle(lease, now, tokens)
+
+    def settle(self, lease: Lease, now: float, tokens: int | None = None) -> None:
+        """What it really used, instead of what was charged in advance."""
+        used = self._shares.seconds(tokens, now - lease.since)
+        self._shares.charge(lease.tenant, used - lease.charged, now)
+        self._shares.leave(lease.tenant)
+
+    def refuse_all(self, preset: PresetName, refusal: Refusal) -> list[Decision]:
+        return [self.refused(waiter, refusal) for waiter in self._queue.drop(preset)]
+
+    def refused(self, waiter: Waiter, refusal: Refusal) -> Reject:
+        """It has left the queue."""
+        self._shares.leave(waiter.tenant)
+        return Reject(waiter.request, refusal)

@@ -1,0 +1,159 @@
+"""Whose turn it is: the order of the entries that wait for a load (A1), and of the waiters in one
+(A8). The only place that knows fairness.
+
+A waiter's virtual start is its arrival, less the bonus of its priority, plus what its tenant's
+recent use sets it back; an entry's is that of its best waiter. The set-back changes with time, so
+the order is kept per tenant, where it does not matter, and the tenants' firsts are compared when
+somebody asks: that costs a comparison per tenant, and a logarithm of the entries.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from itertools import count
+
+from .shares import Shares
+from .values import PresetName, TenantId
+from .wait_queue import Entry, Line, Place, Waiter
+
+_LOADS = None  # the line of those without a request behind them
+
+
+def _line(entry: Entry, tenant: TenantId | None) -> Line | None:
+    return entry.loads if tenant is _LOADS else entry.lines.get(tenant)
+
+
+class Order:
+    def __init__(self, shares: Shares) -> None:
+        self._shares = shares
+        self._pending: dict[PresetName, Entry] = {}
+        self._heaps: dict[TenantId | None, list[tuple[Place, PresetName, int]]] = {}
+        self._turns = count(1)
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def __contains__(self, preset: PresetName) -> bool:
+        return preset in self._pending
+
+    def __iter__(self) -> Iterator[Entry]:
+        """The entries that wait for a load, in no order."""
+        return iter(self._pending.values())
+
+    # Which entries wait for a load ------------------------------------------------
+
+    def put(self, entry: Entry) -> None:
+        """It waits for a start or a wake, or one of its lines has a new first."""
+        if entry.preset not in self._pending:
+            self._pending[entry.preset] = entry
+            entry.turn = next(self._turns)
+        for tenant, line in entry.lines.items():
+            self._push(tenant, line, entry)
+        if entry.loads:
+            self._push(_LOADS, entry.loads, entry)
+
+    def drop(self, preset: PresetName) -> None:
+        self._pending.pop(preset, None)
+        if not self._pending:
+            self._heaps.clear()
+
+    def _push(self, tenant: TenantId | None, line: Line, entry: Entry) -> None:
+        first = line.first()
+        if first is None or first.turn == entry.turn:
+            return
+        first.turn = entry.turn
+        heapq.heappush(self._heaps.setdefault(tenant, []), (first.place, entry.preset, entry.turn))
+
+    # Who is first -------------------------------------------------------------------
+
+    def head(self, now: float) -> Entry | None:
+        best: tuple[int, float, int] | None = None
+        head: Entry | None = None
+        for tenant in list(self._heaps):
+            top = self._top(tenant)
+            if top is None:
+                del self._heaps[tenant]
+                continue
+            (rank, start, number), entry = top
+            if best is not None and (rank, start) > best[:2]:
+                continue  # a set-back only makes it later
+            if tenant is not _LOADS:
+                start += self._shares.penalty(tenant, now)
+            key = (rank, start, number)
+            if best is None or key < best:
+                best, head = key, entry
+        return head
+
+    def _top(self, tenant: TenantId | None) -> tuple[Place, Entry] | None:
+        """The tenant's first waiter of all pending entries. What has gone is dropped here."""
+        heap = self._heaps[tenant]
+        while heap:
+            place, preset, turn = heap[0]
+            entry = self._pending.get(preset)
+            line = _line(entry, tenant) if entry is not None and entry.turn == turn else None
+            first = line.first() if line is not None else None
+            if entry is None or first is None:
+                heapq.heappop(heap)
+            elif first.place == place:
+                return place, entry
+            elif first.turn == turn:
+                heapq.heappop(heap)  # it stands in the heap itself
+            else:
+                first.turn = turn
+                heapq.heapreplace(heap, (first.place, preset, turn))
+        return None
+
+    def first_few(self, most: int, now: float) -> list[Entry]:
+        """The first entries in their order."""
+        found: list[Entry] = []
+        while len(found) < most and (entry := self.head(now)) is not None:
+            found.append(entry)
+            del self._pending[entry.preset]
+        for entry in found:
+            self.put(entry)  # anew: what the heaps knew of them may have been dropped
+        return found
+
+    # Inside an entry ------------------------------------------------------------------
+
+    def key(self, entry: Entry, now: float) -> Place:
+        """Where it stands among the entries: that of its best waiter."""
+        best: Place | None = None
+        for tenant, line in entry.lines.items():
+            first = line.first()
+            if first is not None:
+                place = self._place(first, tenant, now)
+                best = place if best is None or place < best else best
+        if best is None:
+            load = entry.loads.first()
+            assert load is not None, "an entry is gone with its last waiter"
+            best = load.place
+        return best
+
+    def next_request(self, entry: Entry, now: float) -> Waiter | None:
+        """A8: who gets the next free slot."""
+        lines = entry.lines
+        if len(lines) == 1:
+            for line in lines.values():
+                return line.first()
+        best: Place | None = None
+        chosen: Waiter | None = None
+        for tenant, line in lines.items():
+            first = line.first()
+            if first is not None:
+                place = self._place(first, tenant, now)
+                if best is None or place < best:
+                    best, chosen = place, first
+        return chosen
+
+    def place_of(self, waiter: Waiter, now: float) -> Place:
+        """Where it stands among all."""
+        return waiter.place if waiter.place[0] else self._place(waiter, waiter.tenant, now)
+
+    def all_in_order(self, now: float) -> list[Entry]:
+        """For people who look: it sorts them all."""
+        return sorted(self._pending.values(), key=lambda entry: self.key(entry, now))
+
+    def _place(self, waiter: Waiter, tenant: TenantId, now: float) -> Place:
+        rank, start, number = waiter.place
+        return rank, start + self._shares.penalty(tenant, now), number
