@@ -12,7 +12,21 @@ from scheduler.core.events import Event
 from scheduler.core.planner import Planner
 from scheduler.core.values import Config, Exit, Kind, PresetName, PresetSpec
 
-RANK = {Kind.POST: 0, Kind.WEBSOCKET: 0, Kind.LOAD: 1, Kind.STARTUP: 2}
+RANK = {Kind.POST: 0, Kind.WEBSOCKET: 0, Kind.LOAD: 1, Kind.STARTUP: 2, Kind.GET: 3}
+
+
+def own(value: float | None, general: float | None) -> float | None:
+    """A preset's own time, or what holds for all."""
+    return general if value is None else value
+
+
+@dataclass
+class Since:
+    """When something began, where an observer cannot say which of several moments counts: the
+    first for what must not come too early, the last for what must not come too late."""
+
+    first: float
+    last: float
 
 
 @dataclass
@@ -28,6 +42,12 @@ class Child:
     unwanted: bool = False
     draining: bool = False
     drain_reason: Reason | None = None
+    drain_for: PresetName | None = None
+    loaded: Since | None = None
+    released_at: float = 0.0
+    restless_at: float = 0.0  # when it was last anything but idle and not wanted
+    restless: bool = True
+    used: bool = False
     asked_at: float | None = None
     overdue_at: float = 0.0
     killed: bool = False
@@ -36,6 +56,7 @@ class Child:
     leases: set[int] = field(default_factory=set)
     unread: set[int] = field(default_factory=set)
     finished_unread: int = 0  # unread answers that the child has ended, unseen so far
+    looks: dict[int, float] = field(default_factory=dict)  # request: when it began
 
     @property
     def going(self) -> bool:
@@ -70,12 +91,14 @@ class Outside:
         self.room: dict[PresetName, int] = {}  # for whom which victim goes
         self.ran_out: dict[PresetName, int] = {}  # loads out of memory, in a row
         self.evict_once_more: set[PresetName] = set()
+        self.head: dict[PresetName, Since] = {}  # since when they have been head
         self.awaited: dict[PresetName, int] = {}  # the victim that must be gone before a retry
         self.failed_in_a_row: dict[PresetName, int] = {}
         self.backs_off_until: dict[PresetName, float] = {}
         self.broken: dict[PresetName, Exit] = {}  # those whose last load failed by itself
         self.timer: float | None = None
         self.shut = self.unloading = self.forcing = False
+        self.hanging: int | None = None
         self.dead: int | None = None  # the child whose exit is being told, and its leases
         self.revoked: set[int] = set()
         self.failed_now: PresetName | None = None
@@ -91,12 +114,20 @@ class Outside:
             (c for c in self.children.values() if c.spec.name == preset and c.staying), None
         )
 
+    def asks(self, preset: PresetName, *, looks: bool = False) -> list[Ask]:
+        """Who waits for it and counts; or who only wants to look at it."""
+        return [
+            ask
+            for ask in self.waiting.values()
+            if ask.preset == preset and (ask.kind is Kind.GET) == looks
+        ]
+
     def place(self, preset: PresetName) -> tuple[int, float, int] | None:
-        return min((a.place for a in self.waiting.values() if a.preset == preset), default=None)
+        return min((ask.place for ask in self.asks(preset)), default=None)
 
     def pending(self) -> list[PresetName]:
         """Presets that wait for a start or a wake, in the order of the queue; the first is head."""
-        names = {a.preset for a in self.waiting.values()}
+        names = {a.preset for a in self.waiting.values() if a.kind is not Kind.GET}
         missing = [n for n in names if (c := self.staying(n)) is None or c.mood == "sleeping"]
         return sorted(missing, key=self.place)
 
@@ -115,12 +146,59 @@ class Outside:
         return child.got_on_at + self.config.load_stall_seconds if loads else None
 
     def stopping(self) -> int:
-        return sum(c.going for c in self.children.values())
+        """A5: asked to exit, or draining for an entry."""
+        return sum(c.going or c.drain_for is not None for c in self.children.values())
 
     def free(self) -> int:
         """A5, less what was made for others than the head."""
         others = sum(preset not in self.pending()[:1] for preset in self.room)
         return self.config.models_max - len(self.children) + self.stopping() - others
+
+    def places(self, child: Child) -> int:
+        """A8."""
+        return int(child.spec.parallel * self.config.oversubscribe)
+
+    # Times ----------------------------------------------------------------------
+
+    def residency(self, child: Child) -> float:
+        return own(child.spec.min_residency_seconds, self.config.min_residency_seconds)
+
+    def max_wait(self, preset: PresetName) -> float:
+        return own(self.presets[preset].max_wait_seconds, self.config.max_wait_seconds)
+
+    def keep_alive(self, spec: PresetSpec) -> float | None:
+        return own(spec.keep_alive_seconds, self.config.keep_alive_seconds)
+
+    def drains(self, child: Child, head: PresetName) -> Since:
+        """A6: when a busy child makes way for the head, at the earliest and at the latest."""
+        loaded, since = child.loaded, self.head.get(head) or Since(self.now, self.now)
+
+        def due(loaded_at: float, head_since: float) -> float:
+            end = head_since + self.max_wait(head)
+            mine = self.place(child.spec.name)
+            if mine is None or mine > self.place(head):
+                end = min(end, loaded_at + self.config.quantum_seconds)
+            return max(end, loaded_at + self.residency(child))
+
+        return Since(due(loaded.first, since.first), due(loaded.last, since.last))
+
+    def note_times(self) -> None:
+        """Since when the head is head, and what is idle is idle."""
+        pending = self.pending()
+        for preset in list(self.head):
+            if preset not in pending:
+                del self.head[preset]
+        for place, preset in enumerate(pending):
+            since = self.head.get(preset)
+            if place == 0 and since is None:
+                self.head[preset] = Since(self.now, self.now)
+            elif since is not None and (place > 0 or since.last == float("inf")):
+                since.last = self.now if place == 0 else float("inf")
+        for child in self.children.values():
+            before, wanted = child.restless, self.place(child.spec.name) is not None
+            child.restless = bool(child.leases or wanted or child.spec.pinned or not child.staying)
+            if before or child.restless:
+                child.restless_at = self.now
 
     def loading(self, *, beside: bool) -> int:
         return sum(
@@ -139,3 +217,31 @@ class Outside:
         for preset in list(self.awaited):
             if self.place(preset) is None or self.staying(preset) is not None:
                 del self.awaited[preset]
+
+    # A4 ----------------------------------------------------------------------
+
+    def fail_load(self, child: Child, exit: Exit) -> None:
+        """A4."""
+        name = child.spec.name
+        if exit.out_of_memory:
+            self.ran_out[name] = self.ran_out.get(name, 0) + 1
+            self.gave_up_memory = self.ran_out[name] >= self.config.out_of_memory_loads
+            if self.place(name) is not None:
+                self.evict_once_more.add(name)
+        if self.gave_up_memory or not (exit.out_of_memory or child.has_loaded):
+            self.note_failed_load(name, exit)
+
+    def note_failed_load(self, name: PresetName, exit: Exit) -> None:
+        self.failed_now = name
+        self.ran_out.pop(name, None)
+        self.evict_once_more.discard(name)
+        self.failed_in_a_row[name] = self.failed_in_a_row.get(name, 0) + 1
+        back_off = min(2.0 ** (self.failed_in_a_row[name] - 1), 60.0)
+        self.backs_off_until[name] = self.now + back_off
+        self.broken.pop(name, None)
+        if not self.gave_up_memory:
+            self.broken[name] = exit
+
+    def clear_failures(self, preset: PresetName) -> None:
+        for record in (self.ran_out, self.failed_in_a_row, self.backs_off_until, self.broken):
+            record.pop(preset, None)

@@ -6,18 +6,29 @@ from scheduler.core.decisions import Decision, Grant, Reject, Start, WakeAt
 from scheduler.core.events import (
     Abandoned,
     ApplyAsked,
+    Cancelled,
+    DevicesRead,
     Event,
     Exited,
     PresetsChanged,
     ReadyReported,
     Released,
     Requested,
+    Silent,
     SleepingReported,
     Ticked,
 )
 from scheduler.core.instances import Instance
 from scheduler.core.planner import Planner
-from scheduler.core.values import Config, Exit, Kind, PresetSpec, Refusal
+from scheduler.core.values import (
+    NO_TENANT,
+    Config,
+    Exit,
+    Kind,
+    PresetSpec,
+    Priority,
+    Refusal,
+)
 
 CLEAN = Exit(code=0)
 
@@ -51,10 +62,26 @@ class Story:
         return self.tell(PresetsChanged(tuple(specs)))
 
     def ask(
-        self, request: int, name: str, kind: Kind = Kind.POST, *, arrived=None, after: float = 1.0
+        self,
+        request: int,
+        name: str,
+        kind: Kind = Kind.POST,
+        *,
+        arrived: float | None = None,
+        after: float = 1.0,
+        tenant: str = NO_TENANT,
+        weight: float = 1.0,
+        priority: Priority = Priority.NORMAL,
     ) -> list[Decision]:
         arrived = self.now + after if arrived is None else arrived
-        return self.tell(Requested(request, name, arrived, Kind(kind)), after=after)
+        asked = Requested(request, name, arrived, Kind(kind), tenant, weight, priority)
+        return self.tell(asked, after=after)
+
+    def look(self, request: int, name: str, *, after: float = 1.0) -> list[Decision]:
+        return self.ask(request, name, Kind.GET, after=after)
+
+    def cancel(self, request: int) -> list[Decision]:
+        return self.tell(Cancelled(request))
 
     def rename(self, name: str, *presets: str | PresetSpec, to: str) -> list[Decision]:
         """`presets` are the whole registry from now on."""
@@ -73,8 +100,17 @@ class Story:
     def exit(self, instance: int, exit: Exit = CLEAN) -> list[Decision]:
         return self.tell(Exited(instance, exit))
 
-    def release(self, request: int) -> list[Decision]:
-        return self.tell(Released(request))
+    def release(
+        self, request: int, *, tokens: int | None = None, after: float = 1.0
+    ) -> list[Decision]:
+        return self.tell(Released(request, tokens), after=after)
+
+    def silent(self, name: str) -> list[Decision]:
+        return self.tell(Silent(self.of(name).id))
+
+    def devices(self, **capacity: int) -> list[Decision]:
+        """Bytes that instances may hold on each device, all of them together."""
+        return self.tell(DevicesRead(tuple(capacity.items())))
 
     def abandon(self, request: int) -> list[Decision]:
         return self.tell(Abandoned(request))
@@ -82,11 +118,25 @@ class Story:
     def wait(self, seconds: float) -> list[Decision]:
         return self.tell(Ticked(), after=seconds)
 
+    def until(self, when: float) -> list[Decision]:
+        """Only a tick, at that time."""
+        return self.tell(Ticked(), after=when - self.now)
+
+    def through(self, when: float) -> list[tuple[float, Decision]]:
+        """A tick at each timer that is set, and each second as the shell does it, up to that time;
+        what was decided when."""
+        told = []
+        while self.now < when:
+            timer = self.timer if self.timer is not None else when
+            step = min(self.now + 1.0, timer if timer > self.now else when, when)
+            told += [(step, decision) for decision in self.until(step)]
+        return told
+
     # Longer stretches ---------------------------------------------------------------
 
-    def busy(self, request: int, name: str) -> int:
+    def busy(self, request: int, name: str, **asked) -> int:
         """The request holds a lease on a loaded instance; the instance's id."""
-        self.ask(request, name)
+        self.ask(request, name, **asked)
         if self.of(name).state == "loading":
             self.ready(name)
         instance = self.of(name)
@@ -110,13 +160,21 @@ class Story:
         """The newest living instance of the preset."""
         return [i for i in self.planner.instances.values() if i.preset.name == name][-1]
 
+    def leases(self, name: str) -> set[int]:
+        """The requests that hold a lease on it, abandoned ones included."""
+        return set(self.of(name).leases)
+
     @property
     def alive(self) -> list[str]:
         return [instance.preset.name for instance in self.planner.instances.values()]
 
     @property
     def queue(self) -> list[str]:
-        return [entry.preset for entry in self.planner.entries()]
+        return [entry.preset for entry in self.planner.entries(self.now)]
+
+    def why(self, request: int):
+        """What a person is told who asks why the request waits."""
+        return self.planner.explain(request, self.now)
 
 
 def started(decisions: list[Decision]) -> list[str]:

@@ -16,7 +16,7 @@ def test_a_second_request_for_a_queued_preset_joins_its_entry():
 
     assert started(first) == ["a"]
     assert second == []
-    assert [(e.preset, e.waiters) for e in story.planner.entries()] == [("a", 2)]
+    assert [(e.preset, e.waiters) for e in story.planner.entries(story.now)] == [("a", 2)]
 
 
 def test_presets_load_in_the_order_of_their_oldest_waiters():
@@ -219,13 +219,16 @@ def test_a_full_queue_does_not_refuse_what_need_not_wait():
 
 
 def test_who_waits_longer_than_the_limit_is_told():
-    story = Story("a", "b", models_max=1, queue_wait_seconds=60)
+    patience = {"max_wait_seconds": 1000, "quantum_seconds": 1000}
+    story = Story("a", "b", models_max=1, queue_wait_seconds=60, **patience)
     story.busy(1, "a")
-    story.ask(2, "b")
-    assert story.timer == story.now + 60
+    story.ask(2, "a")
+    story.ask(3, "b")
+    assert story.timer == story.now - 1 + 60
 
-    assert story.wait(59) == []
-    assert codes(story.wait(1)) == {2: "queue_timeout"}
+    assert story.wait(58.5) == []
+    assert codes(story.wait(0.5)) == {2: "queue_timeout"}
+    assert codes(story.wait(1)) == {3: "queue_timeout"}
 
 
 def test_the_queue_wait_limit_stands_still_while_the_model_loads():
@@ -264,7 +267,7 @@ def test_entries_tell_who_waits_since_when():
     story.ask(1, "a")
     story.ask(2, "b", arrived=0.25)
 
-    assert [(e.preset, e.waiters, e.oldest) for e in story.planner.entries()] == [
+    assert [(e.preset, e.waiters, e.oldest) for e in story.planner.entries(story.now)] == [
         ("b", 1, 0.25),
         ("a", 1, 2.0),
     ]

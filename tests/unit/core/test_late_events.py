@@ -42,7 +42,7 @@ def test_an_event_about_nobody_changes_nothing(event):
     story.ask(2, "a")
 
     assert story.tell(event) == []
-    assert story.of("a").leases == {1}
+    assert story.leases("a") == {1}
     assert story.queue == ["a"]
 
 
@@ -55,7 +55,7 @@ def test_a_lease_released_twice_frees_one_slot():
 
     story.release(1)
 
-    assert story.of("a").leases == {2, 3}
+    assert story.leases("a") == {2, 3}
 
 
 def test_a_release_after_the_instance_has_gone_does_nothing():
@@ -79,7 +79,7 @@ def test_a_request_told_again_under_its_lease_takes_no_second_slot():
     story.busy(1, "a")
 
     assert story.tell(Requested(1, "a", story.now)) == []
-    assert story.of("a").leases == {1}
+    assert story.leases("a") == {1}
 
 
 @pytest.mark.parametrize("report", [LoadingReported, ReadyReported, SleepingReported])
@@ -122,7 +122,7 @@ def test_a_reading_ends_the_abandoned_leases_whose_slots_are_idle():
 
     assert story.tell(SlotsSeen(1, busy=3)) == []
     assert granted(story.tell(SlotsSeen(1, busy=2))) == [4]
-    assert story.of("a").leases == {2, 3, 4}
+    assert story.leases("a") == {2, 3, 4}
 
 
 def test_a_reading_ends_no_lease_that_is_read():
@@ -133,7 +133,7 @@ def test_a_reading_ends_no_lease_that_is_read():
 
     story.tell(SlotsSeen(1, busy=0))
 
-    assert story.of("a").leases == {2}
+    assert story.leases("a") == {2}
 
 
 def test_a_tick_finds_nothing_to_do_when_nothing_was_lost():

@@ -22,6 +22,7 @@ from scheduler.core.events import (
     Released,
     Requested,
     ShutdownAsked,
+    Silent,
     SleepingReported,
     SlotsSeen,
     Ticked,
@@ -30,26 +31,45 @@ from scheduler.core.events import (
 from scheduler.core.planner import Planner
 from scheduler.core.values import Config, Exit, Kind, PresetSpec
 
+from .answering import WORK
 from .world import World
 
 NAMES = "abcd"
 PARALLEL = {"one": 1, "two": 2}  # by fingerprint: an edit changes both
 
 specs = st.builds(
-    lambda name, fingerprint, pinned, patience: PresetSpec(
-        name, fingerprint, PARALLEL[fingerprint], pinned, patience
+    lambda name, fingerprint, pinned, patience, waits, stays, lives, limit: PresetSpec(
+        name,
+        fingerprint,
+        PARALLEL[fingerprint],
+        pinned,
+        patience,
+        max_wait_seconds=waits,
+        min_residency_seconds=stays,
+        keep_alive_seconds=lives,
+        queue_limit=limit,
     ),
     name=st.sampled_from(NAMES),
     fingerprint=st.sampled_from(sorted(PARALLEL)),
     pinned=st.sampled_from([False, False, False, True]),
     patience=st.sampled_from([10.0, 10.0, 0.0]),
+    waits=st.sampled_from([None, None, 2.0]),
+    stays=st.sampled_from([None, None, 1.0]),
+    lives=st.sampled_from([None, None, 0.0, 5.0]),
+    limit=st.sampled_from([None, None, 3]),
 )
 configs = st.builds(
     Config,
     models_max=st.sampled_from([1, 2, 2, 3, 0]),
     models_max_loading=st.sampled_from([1, 1, 2]),
     queue_limit=st.sampled_from([6, 50]),
+    queue_limit_per_preset=st.sampled_from([0, 0, 4]),
     queue_wait_seconds=st.just(30.0),
+    max_wait_seconds=st.sampled_from([0.0, 5.0, 30.0]),
+    quantum_seconds=st.sampled_from([0.0, 5.0, 30.0]),
+    min_residency_seconds=st.sampled_from([0.0, 0.0, 4.0]),
+    keep_alive_seconds=st.sampled_from([None, None, 0.0, 10.0]),
+    oversubscribe=st.sampled_from([1.0, 1.0, 2.0]),
     load_stall_seconds=st.sampled_from([10.0, 300.0]),
 )
 exits = st.sampled_from([Exit(code=1), Exit(signal=9), Exit(code=1, out_of_memory=True)])
@@ -84,6 +104,9 @@ class PlannerMachine(RuleBasedStateMachine):
     def leased(self):
         return [request for child in self.world.children.values() for request in child.leases]
 
+    def looks(self):
+        return [request for child in self.world.children.values() for request in child.looks]
+
     def any_child(self):
         return bool(self.world.children)
 
@@ -91,7 +114,7 @@ class PlannerMachine(RuleBasedStateMachine):
 
     @rule(
         data=st.data(),
-        kind=st.sampled_from([Kind.POST] * 4 + [Kind.WEBSOCKET, Kind.LOAD, Kind.STARTUP]),
+        kind=st.sampled_from([Kind.POST] * 5 + [Kind.WEBSOCKET, Kind.LOAD, Kind.STARTUP, Kind.GET]),
         age=st.sampled_from([0.0, 0.0, 5.0, 20.0]),
     )
     def request_arrives(self, data, kind, age):
@@ -108,10 +131,15 @@ class PlannerMachine(RuleBasedStateMachine):
     @rule(data=st.data(), how=st.sampled_from([Released, Released, Cancelled]))
     def request_is_answered(self, data, how):
         request = self.pick(data, self.leased())
-        child = self.world.holder(request)
-        child.leases.discard(request)
-        child.unread.discard(request)
-        child.finished_unread = min(child.finished_unread, len(child.unread))
+        self.world.release(request)
+        self.world.tell(how(request))
+
+    @precondition(lambda self: self.looks())
+    @rule(data=st.data(), how=st.sampled_from([Released, Cancelled]))
+    def look_ends(self, data, how):
+        request = self.pick(data, self.looks())
+        for child in self.world.children.values():
+            child.looks.pop(request, None)
         self.world.tell(how(request))
 
     @precondition(lambda self: self.leased())
@@ -135,8 +163,7 @@ class PlannerMachine(RuleBasedStateMachine):
         child = self.world.children[number]
         busy = len(child.leases) - child.finished_unread
         for request in sorted(child.unread)[: child.finished_unread]:
-            child.leases.discard(request)
-            child.unread.discard(request)
+            self.world.release(request)
         child.finished_unread = 0
         self.world.tell(SlotsSeen(number, busy))
 
@@ -170,6 +197,11 @@ class PlannerMachine(RuleBasedStateMachine):
     @rule(data=st.data(), exit=exits)
     def child_dies(self, data, exit):
         self.world.exit(self.pick(data, self.world.children), exit)
+
+    @precondition(lambda self: self.some(lambda c: c.has_loaded))
+    @rule(data=st.data())
+    def child_hangs(self, data):
+        self.world.hang(self.pick(data, self.some(lambda c: c.has_loaded)))
 
     # People and time ----------------------------------------------------------
 
@@ -248,8 +280,9 @@ class PlannerMachine(RuleBasedStateMachine):
     def something_comes_late_or_twice(self, data):
         known = sorted(self.world.waiting) or [1]
         living = sorted(self.world.children)
-        stray = [r for r in range(1, self.next_request) if r not in {*known, *self.leased()}]
-        events = [Exited(999), ReadyReported(999), SlotsSeen(999, 0), Released(999)]
+        live = {*known, *self.leased(), *self.looks()}
+        stray = [request for request in range(1, self.next_request) if request not in live]
+        events = [Exited(999), ReadyReported(999), SlotsSeen(999, 0), Released(999), Silent(999)]
         events += [Requested(known[0], "a", self.world.now)] if self.world.waiting else []
         events += [how(request) for request in stray for how in (Released, Abandoned)]
         events += [LoadingReported(n) for n in living if self.world.children[n].mood == "loaded"]
@@ -265,9 +298,9 @@ class PlannerMachine(RuleBasedStateMachine):
         assert not limit or len(self.world.children) <= limit
 
     @invariant()
-    def leases_never_exceed_parallel_abandoned_ones_counted(self):
+    def a8_leases_never_exceed_the_places_abandoned_ones_counted(self):
         for child in self.world.children.values():
-            assert len(child.leases) <= child.spec.parallel
+            assert len(child.leases) <= self.world.places(child)
 
     def stale(self, child):
         return not self.world.runs_its_preset(child)
@@ -285,15 +318,16 @@ class PlannerMachine(RuleBasedStateMachine):
         for ask in self.world.waiting.values():
             child = self.world.staying(ask.preset)
             if child is not None and child.mood == "loaded":
-                assert ask.kind in (Kind.POST, Kind.WEBSOCKET), "a load holds no slot"
-                assert len(child.leases) == child.spec.parallel
+                assert ask.kind in WORK, "a load or a look holds no slot"
+                assert len(child.leases) == self.world.places(child)
 
     @invariant()
     def no_wake_up_is_lost(self):
-        """Who waits waits for something: a load, an exit or the end of an answer."""
-        assert not self.world.waiting or self.some(
-            lambda c: c.mood == "loading" or c.going or c.leases
-        )
+        """Who waits waits for something: a load, an exit, the end of an answer, or a time."""
+        world = self.world
+        if world.waiting and not self.some(lambda c: c.mood == "loading" or c.going or c.leases):
+            assert world.timer is not None
+            assert world.timer > world.now
 
     @invariant()
     def the_head_has_a_loader_or_room_on_its_way(self):
@@ -309,12 +343,63 @@ class PlannerMachine(RuleBasedStateMachine):
         assert world.staying(head) is None, "a wake needs no slot"
         assert world.config.models_max or head in world.room, "no slot is missing"
         if not world.startup_only(head):
-            assert head in world.room or world.free() >= 1 or not world.eligible(head)
+            assert head in world.room or world.free() >= 1 or not world.eligible(head, surely=True)
+
+    @invariant()
+    def a6_a_busy_model_drains_for_the_head_when_its_time_has_come(self):
+        """... and a timer is set for that time."""
+        world = self.world
+        pending = world.pending() if not world.shut else []
+        if not pending or world.startup_only(pending[0]) or world.staying(pending[0]):
+            return
+        head = pending[0]
+        leaves = self.some(lambda c: c.draining and c.drain_for is None)
+        if leaves or head in world.room or not world.config.models_max or world.free() >= 1:
+            return
+        for child in world.children.values():
+            if child.staying and child.mood == "loaded" and not child.spec.pinned:
+                due = max(world.drains(child, head).last, world.now)
+                assert due > world.now, "A6: its time has come, and it does not make way"
+                assert world.timer is not None
+                assert world.now < world.timer <= due, "A6: nobody looks when its time has come"
+
+    @invariant()
+    def a3_each_drain_is_for_an_entry_that_needs_it(self):
+        world = self.world
+        for number in self.some(lambda c: c.drain_reason is Reason.EVICTED and not c.going):
+            child = world.children[number]
+            assert not child.spec.pinned
+            assert world.room.get(child.drain_for) == number, "A3: a drain for nobody"
+            if child.drain_for == world.pending()[0]:
+                assert not world.eligible(child.drain_for, surely=True), "A3: an idle one turned up"
+
+    @invariant()
+    def v5_what_is_idle_for_its_keep_alive_goes(self):
+        world = self.world
+        for number in self.some(lambda c: c.staying and c.mood != "loading" and not c.leases):
+            child = world.children[number]
+            keep = world.keep_alive(child.spec)
+            wanted = child.spec.pinned or world.place(child.spec.name) is not None
+            waits_for_use = keep == 0 and not (child.used or child.unwanted)
+            if keep is None or wanted or waits_for_use or world.shut:
+                continue
+            due = child.restless_at + keep
+            assert due > world.now, "V5: idle for too long"
+            assert world.timer is not None
+            assert world.now < world.timer <= due
+
+    @invariant()
+    def a8_a_look_ends_in_time(self):
+        world = self.world
+        for child in world.children.values():
+            for began in child.looks.values():
+                assert world.now < world.timer <= began + world.config.look_seconds
 
     @invariant()
     def options_equal_again_undo_a_drain(self):
         for child in self.world.children.values():
-            if child.draining and not child.going and child.drain_reason is not Reason.UNLOADED:
+            edited = child.drain_reason in (Reason.REPLACED, Reason.REMOVED)
+            if child.draining and not child.going and edited:
                 replaced = self.world.staying(child.spec.name) is not None
                 assert replaced or not self.world.runs_its_preset(child)
 
@@ -350,7 +435,7 @@ class PlannerMachine(RuleBasedStateMachine):
     def everyone_is_answered_once_the_world_cooperates(self):
         self.cooperate()
         assert not self.world.waiting, f"starved: {self.world.waiting}"
-        assert not self.world.planner.entries()
+        assert not self.world.planner.entries(self.world.now)
 
     def cooperate(self):
         world = self.world
@@ -361,10 +446,11 @@ class PlannerMachine(RuleBasedStateMachine):
             elif loading := self.some(lambda c: c.mood == "loading" and c.staying):
                 world.ready(loading[0])
             elif leased := self.leased():
-                child = world.holder(leased[0])
-                child.leases.discard(leased[0])
-                child.unread.discard(leased[0])
+                world.release(leased[0])
                 world.tell(Released(leased[0]))
+            elif world.waiting and world.timer is not None and world.timer > world.now:
+                world.now = world.timer
+                world.tell(Ticked())
             else:
                 break
 

@@ -42,7 +42,8 @@ def test_they_join_those_who_wait_for_the_new_name_already_by_their_arrival():
 
 
 def test_a_rename_gives_no_more_time_to_wait():
-    story = Story("a", "b", models_max=1, queue_wait_seconds=60)
+    patience = {"max_wait_seconds": 1000, "quantum_seconds": 1000}
+    story = Story("a", "b", models_max=1, queue_wait_seconds=60, **patience)
     story.busy(1, "b")
     story.ask(2, "a")
     story.wait(40)

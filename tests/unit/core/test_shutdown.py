@@ -39,7 +39,7 @@ def test_leases_run_on_until_they_are_released():
     story = Story("a")
     story.busy(1, "a")
     story.tell(ShutdownAsked())
-    assert story.of("a").leases == {1}
+    assert story.leases("a") == {1}
 
     assert story.release(1) == []
     assert story.of("a").idle

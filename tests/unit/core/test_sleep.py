@@ -59,7 +59,7 @@ def test_falling_asleep_under_a_lease_releases_nothing():
     story.busy(1, "a")
     story.asleep("a")
 
-    assert story.of("a").leases == {1}
+    assert story.leases("a") == {1}
     assert story.ask(2, "b") == []
 
 
@@ -80,7 +80,7 @@ def test_a_child_that_wakes_by_itself_under_a_lease_goes_on():
 
     assert story.ask(2, "a") == []
     assert granted(story.ready("a")) == [2]
-    assert story.of("a").leases == {1, 2}
+    assert story.leases("a") == {1, 2}
 
 
 def test_a_child_that_woke_without_a_word_is_loaded_when_it_is_ready():

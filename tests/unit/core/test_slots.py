@@ -174,7 +174,7 @@ def test_200_requests_over_3_presets_need_3_loads():
     waiting = dict.fromkeys(range(200))
     leased: list[int] = []
     for request in waiting:
-        starts += started(story.ask(request, "abc"[request % 3]))
+        starts += started(story.ask(request, "abc"[request % 3], after=0.01))
     for _ in range(1000):
         instances = list(story.planner.instances.values())
         if loading := [i for i in instances if i.state == "loading"]:
@@ -182,7 +182,7 @@ def test_200_requests_over_3_presets_need_3_loads():
         elif stopping := [i for i in instances if i.state == "stopping"]:
             answer = story.exit(stopping[0].id)
         elif leased:
-            answer = story.release(leased.pop(0))
+            answer = story.release(leased.pop(0), after=0.1)
         else:
             break
         starts += started(answer)

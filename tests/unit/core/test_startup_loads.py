@@ -113,7 +113,7 @@ def test_the_end_of_a_load_releases_nothing():
 
     story.tell(Released(1))
 
-    assert story.of("a").leases == {2}
+    assert story.leases("a") == {2}
 
 
 def test_a_persons_load_may_evict():

@@ -1,0 +1,469 @@
+"""Watches a planner from outside and says which rule a decision breaks, whatever it is told.
+
+It knows no order of the queue, only its bounds: with many tenants and classes the order is the
+planner's own. What it checks costs little, so that it can be asked for millions of decisions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from scheduler.core.decisions import (
+    AskExit,
+    Decision,
+    Drain,
+    Grant,
+    Kill,
+    Reason,
+    Reject,
+    Revoke,
+    Start,
+    Undrain,
+    Wake,
+    WakeAt,
+)
+from scheduler.core.events import (
+    Abandoned,
+    Cancelled,
+    DevicesRead,
+    Event,
+    Exited,
+    LoadingReported,
+    PresetsChanged,
+    ReadyReported,
+    Released,
+    Requested,
+    ShutdownAsked,
+    SleepingReported,
+    SlotsSeen,
+    UnloadAsked,
+)
+from scheduler.core.planner import Planner
+from scheduler.core.values import Code, Config, Kind, PresetName, PresetSpec, Refusal
+
+WORK = (Kind.POST, Kind.WEBSOCKET)
+COMES_BACK = frozenset(
+    {
+        Code.QUEUE_FULL,
+        Code.MODEL_QUEUE_FULL,
+        Code.TENANT_QUEUE_FULL,
+        Code.QUEUE_TIMEOUT,
+        Code.MODEL_BACKING_OFF,
+    }
+)
+
+
+@dataclass(slots=True)
+class Child:
+    spec: PresetSpec
+    started_at: float
+    mood: str = "loading"
+    loaded_at: float = 0.0
+    last_release: float = 0.0
+    draining: Reason | None = None
+    drain_for: PresetName | None = None
+    asked_at: float | None = None
+    killed: bool = False
+    leases: set[int] = field(default_factory=set)  # those that count against its slots
+    unread: set[int] = field(default_factory=set)
+    looks: dict[int, float] = field(default_factory=dict)  # request: when it began
+
+    @property
+    def going(self) -> bool:
+        return self.asked_at is not None or self.killed
+
+    @property
+    def staying(self) -> bool:
+        return not self.going and self.draining is None
+
+    @property
+    def read(self) -> bool:
+        return len(self.leases) > len(self.unread)
+
+
+@dataclass(slots=True)
+class Waiter:
+    preset: PresetName
+    kind: Kind
+    tenant: str
+    arrived: float
+    since: float
+
+
+class Referee:
+    def __init__(self, config: Config, *, keeps_time: bool = True) -> None:
+        self.config = config
+        self.planner = Planner(config)
+        self.keeps_time = keeps_time  # False: the clock may go back, and no duration is judged
+        self.now = 0.0
+        self.timer: float | None = None
+        self.log: list[tuple[Event, float, list[Decision]]] = []
+        self.presets: dict[PresetName, PresetSpec] = {}
+        self.capacity: dict[str, int] = {}
+        self.waiting: dict[int, Waiter] = {}
+        self.waiters_of: dict[PresetName, dict[int, Waiter]] = {}
+        self.waited_for_since: dict[PresetName, float] = {}
+        self.tenants: Counter[str] = Counter()
+        self.children: dict[int, Child] = {}
+        self.granted: dict[int, int] = {}  # request: instance
+        self.shut = False
+        self.forced: PresetName | None = None  # whose leases a person cuts in this step
+        self.cut: dict[int, set[int]] = {}  # the leases of the child whose exit is being told
+        self.told = 0
+
+    def tell(self, event: Event) -> list[Decision]:
+        self._hear(event)
+        decisions = self.planner.handle(event, self.now)
+        self.log.append((event, self.now, decisions))
+        for decision in decisions:
+            self._judge(decision)
+        assert not any(self.cut.values()), "a lease outlived its instance"
+        self.cut.clear()
+        self.forced = None
+        self.told += 1
+        self._look_around(event)
+        return decisions
+
+    # What is told -----------------------------------------------------------------------
+
+    def _hear(self, event: Event) -> None:
+        match event:
+            case Requested():
+                self._hear_request(event)
+            case Cancelled(request) | Released(request):
+                self._leave(request)
+                self._end_lease(request)
+            case Abandoned(request):
+                self._leave(request)
+                child = self.children.get(self.granted.get(request, -1))
+                if child is not None and request in child.leases:
+                    child.unread.add(request)
+                elif child is not None:
+                    self._end_lease(request)
+            case PresetsChanged():
+                self._hear_presets(event)
+            case DevicesRead(capacity):
+                self.capacity = dict(capacity)
+            case ShutdownAsked():
+                self.shut = True
+            case UnloadAsked(preset, force):
+                self.forced = preset if force else None
+            case _:
+                self._hear_child(event)
+
+    def _hear_request(self, event: Requested) -> None:
+        if event.request in self.waiting or event.request in self.granted:
+            return  # told twice
+        waiter = Waiter(event.preset, event.kind, event.tenant, event.arrived, self.now)
+        self._join(event.request, waiter)
+
+    def _join(self, request: int, waiter: Waiter) -> None:
+        self.waiting[request] = waiter
+        self.waiters_of.setdefault(waiter.preset, {})[request] = waiter
+        self.waited_for_since.setdefault(waiter.preset, self.now)
+        self.tenants[waiter.tenant] += 1
+
+    def _leave(self, request: int) -> Waiter | None:
+        waiter = self.waiting.pop(request, None)
+        if waiter is not None:
+            line = self.waiters_of[waiter.preset]
+            del line[request]
+            if not line:
+                del self.waiters_of[waiter.preset]
+                del self.waited_for_since[waiter.preset]
+            self.tenants[waiter.tenant] -= 1
+        return waiter
+
+    def _end_lease(self, request: int) -> None:
+        child = self.children.get(self.granted.pop(request, -1))
+        if child is None:
+            return
+        child.looks.pop(request, None)
+        if request in child.leases:
+            child.leases.discard(request)
+            child.unread.discard(request)
+            child.last_release = self.now
+
+    def _hear_presets(self, event: PresetsChanged) -> None:
+        self.presets = {spec.name: spec for spec in event.presets}
+        for old, new in event.renamed:
+            if (since := self.waited_for_since.get(old)) is not None:
+                self.waited_for_since[new] = min(since, self.waited_for_since.get(new, since))
+            for request in list(self.waiters_of.get(old, {})):
+                waiter = self._leave(request)
+                waiter.preset = new
+                self._join(request, waiter)
+        for child in self.children.values():
+            spec = self.presets.get(child.spec.name)
+            if spec is not None and spec.fingerprint == child.spec.fingerprint:
+                child.spec = spec
+
+    def _hear_child(self, event: Event) -> None:
+        child = self.children.get(getattr(event, "instance", -1))
+        if child is None:
+            return
+        match event:
+            case ReadyReported():
+                if child.mood != "loaded":
+                    child.loaded_at = self.now
+                child.mood = "loaded"
+            case SleepingReported():
+                child.mood = "sleeping"
+            case LoadingReported() if child.mood == "sleeping":
+                child.mood = "loading"
+                child.started_at = self.now
+            case SlotsSeen(_, busy):
+                # Which of the abandoned ones have ended is not said; the first are as good.
+                for request in sorted(child.unread)[: max(0, len(child.leases) - busy)]:
+                    self._end_lease(request)
+            case Exited(instance):
+                self.cut[instance] = child.leases | set(child.looks)
+                del self.children[instance]
+
+    # What is decided --------------------------------------------------------------------
+
+    def _judge(self, decision: Decision) -> None:
+        match decision:
+            case Start():
+                self._judge_start(decision)
+            case Wake(instance):
+                child = self.children[instance]
+                assert child.staying, "woken though it is on its way out"
+                assert child.mood == "sleeping", "woken though it does not sleep"
+                assert self._wanted(child.spec.name), "nobody waits for this wake"
+                child.mood, child.started_at = "loading", self.now
+            case Drain():
+                self._judge_drain(decision)
+            case Undrain(instance):
+                child = self.children[instance]
+                assert child.draining is not None, "no drain to undo"
+                assert not child.going, "undone though it was asked to exit"
+                assert child.draining is not Reason.UNLOADED, "a person's unload was undone"
+                child.draining = child.drain_for = None
+            case AskExit() | Kill():
+                self._judge_end(decision)
+            case Grant(request, instance):
+                self._judge_grant(request, instance)
+            case Reject():
+                self._judge_refusal(decision)
+            case Revoke(request, instance):
+                self._judge_revoke(request, instance)
+            case WakeAt(when):
+                assert when > self.now or not self.keeps_time, "a timer in the past"
+                self.timer = when
+
+    def _wanted(self, preset: PresetName) -> bool:
+        return preset in self.waiters_of
+
+    def _judge_start(self, decision: Start) -> None:
+        spec = decision.preset
+        assert not self.shut, "started while shutting down"
+        assert spec == self.presets.get(spec.name), "started with other options"
+        assert self._wanted(spec.name), "nobody waits for this start"
+        alive = self.children.values()
+        assert not any(c.spec.name == spec.name and c.staying for c in alive), "started twice"
+        limit = self.config.models_max
+        assert not limit or len(self.children) < limit, "A5: started without a slot"
+        loads = sum(c.mood == "loading" and c.staying for c in alive)
+        assert loads < 2 * self.config.models_max_loading, "A2: started without a loader"
+        for device, need in spec.need:
+            held = sum(dict(c.spec.need).get(device, 0) for c in alive)
+            room = self.capacity.get(device)
+            assert room is None or held + need <= room, "started without memory"
+        self._not_overtaken(spec.name, decision)
+        self.children[decision.instance] = Child(spec, self.now)
+
+    def _not_overtaken(self, preset: PresetName, decision: Start) -> None:
+        """A1: whoever arrived two whole jumps before is before; a load beside the head's overtakes
+        nobody, for it takes neither its room nor its loader."""
+        mine = self._first(preset)
+        going = any(c.going or c.drain_for for c in self.children.values())
+        if mine is None or going or not self.keeps_time:
+            return
+        for other in self.waiters_of:
+            if other != preset and self._needs_start(other) and (theirs := self._first(other)):
+                assert theirs + 2 * self.config.max_priority_jump_seconds >= mine, "A1: overtaken"
+
+    def _first(self, preset: PresetName) -> float | None:
+        work = [w.arrived for w in self.waiters_of.get(preset, {}).values() if w.kind in WORK]
+        return min(work, default=None)
+
+    def _needs_start(self, preset: PresetName) -> bool:
+        return not any(c.spec.name == preset and c.staying for c in self.children.values())
+
+    def _judge_drain(self, decision: Drain) -> None:
+        child = self.children[decision.instance]
+        assert not child.going, "drained though it was asked to exit"
+        if decision.reason is Reason.EVICTED:
+            name = decision.for_preset
+            assert not child.spec.pinned, "V1: a pinned one drained"
+            assert name != child.spec.name, "drained for itself"
+            kinds = {w.kind for w in self.waiters_of.get(name, {}).values()}
+            assert kinds - {Kind.GET, Kind.STARTUP}, "nobody waits who may have one drained"
+            if child.draining is None and self.keeps_time:
+                assert self.now >= self._drains_from(child, name), "A6: drained too early"
+        child.draining, child.drain_for = decision.reason, decision.for_preset
+
+    def _drains_from(self, child: Child, head: PresetName) -> float:
+        """No drain begins before: the quantum may be cut by weights, max_wait begins when the
+        entry became head, at the earliest when it was made."""
+        config, spec = self.config, self.presets[head]
+        residency = _or(child.spec.min_residency_seconds, config.min_residency_seconds)
+        max_wait = _or(spec.max_wait_seconds, config.max_wait_seconds)
+        since = self.waited_for_since[head]
+        quantum = 0.0 if len(self.tenants) > 1 else config.quantum_seconds
+        return child.loaded_at + max(residency, min(quantum, since + max_wait - child.loaded_at))
+
+    def _judge_end(self, decision: AskExit | Kill) -> None:
+        child, reason = self.children[decision.instance], decision.reason
+        assert not child.killed, "killed twice, or asked after"
+        violent = reason in (Reason.HUNG, Reason.STOP_TIMEOUT, Reason.LOAD_STALLED)
+        assert violent or not child.read or self.forced == child.spec.name, "an answer was cut"
+        if reason in (Reason.EVICTED, Reason.IDLE, Reason.UNWANTED):
+            assert not child.spec.pinned, f"V1: a pinned one went: {reason}"
+        if reason is Reason.IDLE:
+            self._judge_idle_end(child)
+        if isinstance(decision, AskExit):
+            assert child.asked_at is None, "asked twice"
+            assert child.mood != "loading", "a loading child does not read its stdin"
+            child.asked_at = self.now
+            return
+        if reason is Reason.STOP_TIMEOUT and self.keeps_time:
+            assert child.asked_at + child.spec.stop_timeout_seconds <= self.now, "killed too early"
+        if reason is Reason.LOAD_STALLED and self.keeps_time:
+            assert child.started_at + self.config.load_stall_seconds <= self.now, "killed too early"
+        child.killed = True
+
+    def _judge_idle_end(self, child: Child) -> None:
+        """V5."""
+        keep = _or(child.spec.keep_alive_seconds, self.config.keep_alive_seconds)
+        assert keep is not None, "no keep-alive, and it ended idle"
+        assert not child.leases, "ended idle under a lease"
+        kinds = {w.kind for w in self.waiters_of.get(child.spec.name, {}).values()}
+        assert kinds <= {Kind.GET}, "ended idle though somebody waits"
+        if self.keeps_time:
+            assert self.now >= max(child.loaded_at, child.last_release) + keep, "ended too early"
+
+    def _judge_grant(self, request: int, instance: int) -> None:
+        waiter = self._leave(request)
+        assert waiter is not None, "granted to nobody who waits"
+        child = self.children[instance]
+        assert child.spec.name == waiter.preset, "granted another model"
+        assert child.mood == "loaded", "granted on a child that does not answer"
+        assert child.staying, "granted on a child that is on its way out"
+        assert not self.shut, "granted while shutting down"
+        if waiter.kind is Kind.GET:
+            child.looks[request] = self.now
+            self.granted[request] = instance
+        elif waiter.kind in WORK:
+            child.leases.add(request)
+            self.granted[request] = instance
+            assert len(child.leases) <= self._places(child), "A8: too many leases"
+            bound = waiter.arrived - 2 * self.config.max_priority_jump_seconds
+            line = self.waiters_of.get(waiter.preset, {}).values()
+            assert not any(w.kind in WORK and w.arrived < bound for w in line), "A8: overtaken"
+
+    def _places(self, child: Child) -> int:
+        return max(1, int(child.spec.parallel * self.config.oversubscribe))
+
+    def _judge_revoke(self, request: int, instance: int) -> None:
+        if instance in self.cut:
+            self.cut[instance].remove(request)
+            self.granted.pop(request)
+            return
+        began = self.children[instance].looks.pop(request)
+        assert self.granted.pop(request) == instance
+        late = self.now >= began + self.config.look_seconds
+        assert late or not self.keeps_time, "a look was cut short"
+
+    def _judge_refusal(self, decision: Reject) -> None:
+        waiter = self._leave(decision.request)
+        assert waiter is not None, "refused who does not wait"
+        refusal, config = decision.refusal, self.config
+        if refusal.code in COMES_BACK:
+            assert refusal.retry_after_seconds is not None, f"{refusal.code} without Retry-After"
+            assert refusal.retry_after_seconds > 0
+        match refusal.code:
+            case Code.QUEUE_FULL | Code.MODEL_QUEUE_FULL | Code.TENANT_QUEUE_FULL:
+                self._judge_full_queue(refusal.code, waiter)
+            case Code.QUEUE_TIMEOUT:
+                limit = waiter.since + config.queue_wait_seconds
+                assert self.now >= limit or not self.keeps_time, "A7: refused too early"
+                assert waiter.kind is not Kind.STARTUP
+            case Code.MODEL_NOT_FOUND | Code.MODEL_REMOVED:
+                assert waiter.preset not in self.presets
+            case Code.MODEL_NOT_LOADED:
+                assert waiter.kind is Kind.GET
+            case Code.DOES_NOT_FIT:
+                assert waiter.kind is Kind.STARTUP
+            case Code.MODEL_TOO_LARGE:
+                self._judge_too_large(waiter, refusal)
+            case Code.SHUTTING_DOWN:
+                assert self.shut
+
+    def _judge_full_queue(self, code: Code, waiter: Waiter) -> None:
+        """A7: the other waiters are so many already."""
+        config = self.config
+        if code is Code.QUEUE_FULL:
+            limit, others = config.queue_limit, len(self.waiting)
+        elif code is Code.MODEL_QUEUE_FULL:
+            own = self.presets[waiter.preset].queue_limit
+            limit = _or(own, config.queue_limit_per_preset)
+            others = len(self.waiters_of.get(waiter.preset, {}))
+        else:
+            limit, others = config.queue_limit_per_tenant, self.tenants[waiter.tenant]
+        assert 0 < limit <= others, f"A7: {code} though there is a place"
+
+    def _judge_too_large(self, waiter: Waiter, refusal: Refusal) -> None:
+        need = dict(self.presets[waiter.preset].need)
+        assert refusal.short, "too large, and not said by how much"
+        for device, short in refusal.short:
+            assert short == need[device] - self.capacity[device] > 0
+
+    # What must be so after each step --------------------------------------------------------
+
+    def _look_around(self, event: Event) -> None:
+        limit = self.config.models_max
+        assert not limit or len(self.children) <= limit, "A5: too many processes"
+        assert not (self.shut and self.waiting), "somebody waits in a shut house"
+        stirs = False
+        for child in self.children.values():
+            stirs = stirs or child.going or bool(child.leases) or child.mood == "loading"
+            if child.staying and child.mood == "loaded" and child.spec.name in self.waiters_of:
+                self._nobody_waits_before_an_open_door(child)
+            if self.keeps_time:
+                self._nothing_is_overdue(child)
+        if self.waiting and not stirs:
+            assert self.timer is not None, "a wake-up was lost"
+            assert self.timer > self.now or not self.keeps_time, "a wake-up was lost"
+
+    def _nobody_waits_before_an_open_door(self, child: Child) -> None:
+        line = self.waiters_of[child.spec.name].values()
+        assert all(w.kind in WORK for w in line), "a load or a look waits for a slot"
+        assert len(child.leases) >= self._places(child), "somebody waits while a slot is free"
+
+    def _nothing_is_overdue(self, child: Child) -> None:
+        if child.asked_at is not None and not child.killed:
+            assert child.asked_at + child.spec.stop_timeout_seconds > self.now, "not killed"
+        for began in child.looks.values():
+            assert began + self.config.look_seconds > self.now, "a look without an end"
+        if child.draining and not child.going:
+            assert child.read, "a drain outlived its last reader"
+
+    def check_entries(self) -> None:
+        told = {e.preset: e.waiters for e in self.planner.entries(self.now)}
+        mine = {
+            name: sum(w.kind is not Kind.GET for w in line.values())
+            for name, line in self.waiters_of.items()
+        }
+        assert told == {name: waiters for name, waiters in mine.items() if waiters}
+
+    def check_replay(self) -> None:
+        fresh = Planner(self.config)
+        for event, now, decisions in self.log:
+            assert fresh.handle(event, now) == decisions, "the same events, other decisions"
+
+
+def _or(own: float | None, general: float | None) -> float | None:
+    return general if own is None else own
