@@ -81,7 +81,7 @@ class AliasInline(_TabularInline):
 class PresetAdmin(HistoryAdmin):
     form = PresetForm
     list_display = ["name", "state", "file", "ctx_size", "parallel", "alias_names"]
-    list_filter = ["source", "pinned", "load_on_startup"]
+    list_filter = ["source", "pinned", "load_on_startup", "priority"]
     search_fields = ["name", "aliases__name", "model_file__path"]
     list_select_related = ["model_file"]
     list_after_template = "admin/models_registry/preset/states.html"
@@ -103,7 +103,31 @@ class PresetAdmin(HistoryAdmin):
         ("Hardware", {"fields": ["n_gpu_layers", "threads", "flash_attn"]}),
         ("Batches", {"fields": ["batch_size", "ubatch_size"]}),
         ("KV cache", {"fields": ["cache_type_k", "cache_type_v"]}),
-        ("Use", {"fields": ["embeddings", "pinned", "load_on_startup", "stop_timeout"]}),
+        ("Use", {"fields": ["embeddings"]}),
+        (
+            "Waiting",
+            {
+                "fields": ["priority", "max_wait", "queue_limit"],
+                "description": "What happens when not all models have room at once. A change "
+                "counts at once, without a new load.",
+            },
+        ),
+        (
+            "Staying loaded",
+            {
+                "fields": [
+                    "pinned",
+                    "load_on_startup",
+                    "min_residency",
+                    "keep_alive",
+                    "sleep_idle",
+                ],
+                "description": "A model without requests stays until another one needs its room, "
+                "unless something here says otherwise. A change counts at once; that of sleeping, "
+                "which the engine does, at the next load.",
+            },
+        ),
+        ("Starting and stopping", {"fields": ["readiness_probe", "stop_timeout"]}),
         ("Other options", {"fields": ["extra_options"]}),
     ]
 

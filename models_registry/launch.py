@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from django.conf import settings
 
@@ -18,6 +18,7 @@ from models_registry.errors import EngineMissing, OptionError
 from models_registry.memory_options import memory_options
 from models_registry.model_paths import FilesState, files_state
 from models_registry.models import ModelFile, Preset
+from models_registry.policy import keep_alive_seconds, min_residency_seconds
 from models_registry.preset_options import preset_layer
 from models_registry.revision import registry_revision as registry_revision
 
@@ -26,9 +27,13 @@ MEASURING = 2
 2: slots without a context of their own have the model's each."""
 
 
+SLEEP = "sleep-idle-seconds"
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
-    """How to run a preset, as the registry was at one revision.
+    """How to run a preset, as the registry was at one revision. Times in seconds; None is the
+    gateway's own, an infinite `keep_alive_seconds` never.
 
     `argv` are llama-server's arguments without the program and without what the engine adds itself
     (listening, alias, offline). `fingerprint` changes when what would be started changes.
@@ -47,6 +52,12 @@ class LaunchSpec:
     pinned: bool = False
     load_on_startup: bool = False
     stop_timeout_seconds: float | None = None
+    priority: str = "normal"  # low, normal or high
+    max_wait_seconds: float | None = None
+    min_residency_seconds: float | None = None
+    keep_alive_seconds: float | None = None
+    queue_limit: int | None = None
+    readiness_probe: bool = False
     problem: str = ""
     memory_fingerprint: str = ""
     memory_options: Mapping[str, str] = field(default_factory=dict)
@@ -78,13 +89,15 @@ def launch_spec_of(preset: Preset) -> LaunchSpec:
 
 def effective_options(preset: Preset, catalogue: Catalogue) -> tuple[EffectiveOption, ...]:
     """What would be started now, layer by layer. Raises OptionError."""
-    return effective(
+    options = effective(
         environment=os.environ,
         model_file=model_file_layer(preset.model_file),
         preset=preset_layer(preset, catalogue),
         command_line={str(key): str(value) for key, value in settings.CORRAL_COMMAND_LINE.items()},
         catalogue=catalogue,
     )
+    # Whoever pins a model wants it there; the engine would put it to sleep by itself.
+    return tuple(each for each in options if not (preset.pinned and each.key == SLEEP))
 
 
 def model_file_layer(model_file: ModelFile) -> dict[str, str]:
@@ -103,25 +116,20 @@ def _launch_spec(
     except OptionError as error:
         return _unstartable(preset, names, f"an option cannot be taken: {error}")
     files = files_state(preset.model_file.path, preset.model_file.mmproj)
+    problem = f"{files.problem}: bring it back, or choose another file" if files.problem else ""
     memory = memory_options(options)
-    parallel = next(int(option.value) for option in options if option.key == "parallel")
-    return LaunchSpec(
-        preset=preset.name,
-        aliases=_aliases(preset, names),
-        model_path=preset.model_file.path,
+    return replace(
+        _unstartable(preset, names, problem),
         argv=argv,
-        parallel=parallel,
+        parallel=next(int(option.value) for option in options if option.key == "parallel"),
         fingerprint=_fingerprint(argv, {}, files),
-        pinned=preset.pinned,
-        load_on_startup=preset.load_on_startup,
-        stop_timeout_seconds=preset.stop_timeout,
-        problem=f"{files.problem}: bring it back, or choose another file" if files.problem else "",
         memory_fingerprint="" if files.problem else _memory_fingerprint(memory, {}, files, engine),
         memory_options=memory,
     )
 
 
 def _unstartable(preset: Preset, names: set[str], problem: str) -> LaunchSpec:
+    """All but what is started: what the scheduler goes by, and the child never hears of."""
     return LaunchSpec(
         preset=preset.name,
         aliases=_aliases(preset, names),
@@ -132,6 +140,12 @@ def _unstartable(preset: Preset, names: set[str], problem: str) -> LaunchSpec:
         pinned=preset.pinned,
         load_on_startup=preset.load_on_startup,
         stop_timeout_seconds=preset.stop_timeout,
+        priority=preset.priority,
+        max_wait_seconds=preset.max_wait,
+        min_residency_seconds=min_residency_seconds(preset),
+        keep_alive_seconds=keep_alive_seconds(preset),
+        queue_limit=preset.queue_limit,
+        readiness_probe=preset.readiness_probe,
         problem=problem,
     )
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.validators import MinValueValidator
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models, transaction
 from simple_history.models import HistoricalRecords
 
-from models_registry import validation
+from models_registry import policy, validation
 
 
 class Revised(models.Model):
@@ -59,6 +59,17 @@ class ModelFile(Revised):
 
     def clean(self) -> None:
         validation.check_model_file(self)
+
+
+class Priority(models.TextChoices):
+    """The class of a preset's requests, among those that wait."""
+
+    LOW = "low", "low"
+    NORMAL = "normal", "normal"
+    HIGH = "high", "high"
+
+
+_WAIT = [MinValueValidator(0), MaxValueValidator(policy.LONGEST_WAIT)]
 
 
 class Preset(Revised):
@@ -149,8 +160,58 @@ class Preset(Revised):
     stop_timeout = models.FloatField(
         null=True,
         blank=True,
-        validators=[MinValueValidator(0)],
+        validators=_WAIT,
         help_text="Seconds from asking the child to exit to killing it. Unset: the gateway's own.",
+    )
+    priority = models.CharField(
+        max_length=6,
+        choices=Priority,
+        default=Priority.NORMAL,
+        help_text="When several models wait: requests for a high one count as older than they are, "
+        "for a low one as younger, within a bound, so that every one gets its turn.",
+    )
+    max_wait = models.FloatField(
+        null=True,
+        blank=True,
+        validators=_WAIT,
+        help_text="Seconds. Once it is next to be loaded, it waits so long, at most, until a busy "
+        "model takes no new requests for its sake. Unset: the gateway's own.",
+    )
+    queue_limit = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[MaxValueValidator(policy.MOST_WAITERS)],
+        help_text="Requests that may wait for it at once; one more is refused (429). 0: as many as "
+        "the whole queue takes. Unset: the gateway's own.",
+    )
+    min_residency = models.FloatField(
+        null=True,
+        blank=True,
+        validators=_WAIT,
+        help_text="Seconds. Once loaded, it makes way for no other model before that: against "
+        "swapping to and fro. At most max wait. Unset: the gateway's own.",
+    )
+    keep_alive = models.FloatField(
+        null=True,
+        blank=True,
+        validators=[policy.validate_keep_alive],
+        help_text="Seconds. Without a request for so long, its process ends and all its memory is "
+        "free. 0: as soon as it is idle; -1: never for being idle. It may go earlier when another "
+        "model needs the room, unless pinned. Unset: the gateway's own.",
+    )
+    sleep_idle = models.PositiveIntegerField(
+        "sleep when idle",
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1), MaxValueValidator(int(policy.LONGEST_IDLE))],
+        help_text="Seconds. Without a request for so long, the process stays and gives back the "
+        "model's memory; the next request loads it again (--sleep-idle-seconds). Less than keep "
+        "alive, or it never comes to it. Not while pinned. Unset: it does not sleep.",
+    )
+    readiness_probe = models.BooleanField(
+        default=False,
+        help_text="It must generate one token before it counts as loaded: a model that loads and "
+        "cannot answer is then a failed load, not a failed request.",
     )
     version = models.PositiveIntegerField(
         default=0, editable=False, help_text="Raised by every save: who edits says what was seen."
@@ -160,6 +221,11 @@ class Preset(Revised):
 
     class Meta:
         ordering = ["name"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(priority__in=Priority.values), name="preset_priority_is_known"
+            )
+        ]
 
     def __str__(self) -> str:
         return self.name

@@ -10,12 +10,18 @@ from models_registry.errors import OptionError
 LONGEST_VALUE = 64 << 10
 """Characters. The kernel takes no argument of more than 128 KiB, in bytes."""
 
-_LIMITS = {"parallel": (1, 256), "ctx-size": (0, 1 << 24), "main-gpu": (-1, 255)}
+_LIMITS = {
+    "parallel": (1, 256),
+    "ctx-size": (0, 1 << 24),
+    "main-gpu": (-1, 255),
+    "sleep-idle-seconds": (1, 2**31 - 1),
+}
 """What nobody means is a slip of the finger. The engine itself starts with no more than 256 slots,
-and takes any context until its memory is not there; -1 is no GPU."""
+and takes any context until its memory is not there; -1 is no GPU. It does not start with a sleep
+after 0 seconds."""
 
-_AUTO = {"parallel": -1}
-"""Beyond the limit, and yet taken: the engine's word for its own choice."""
+_AUTO = {"parallel": -1, "sleep-idle-seconds": -1}
+"""Beyond the limit, and yet taken: the engine's word for its own choice, or for never."""
 
 _ON = frozenset({"on", "enabled", "true", "1"})  # llama.cpp's own words
 _OFF = frozenset({"off", "disabled", "false", "0"})

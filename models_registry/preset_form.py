@@ -17,6 +17,7 @@ from models_registry.command_line import EffectiveOption, Layer, effective
 from models_registry.engine_path import llama_server
 from models_registry.errors import EngineMissing, OptionError
 from models_registry.models import Preset
+from models_registry.policy import GATEWAYS_OWN, gateways_own
 from models_registry.preset_options import COLUMNS
 
 if TYPE_CHECKING:  # generic for the type checker only
@@ -50,6 +51,9 @@ class PresetForm(_PresetModelForm):
                 fixed = EffectiveOption(key, value, Layer.COMMAND_LINE)
                 self._show_what_counts(name, fixed)
                 self._lock(name, key, value)
+        for name in GATEWAYS_OWN.keys() & self.fields.keys():
+            told = f"unset: {gateways_own(name)} (the gateway's own)"
+            self.fields[name].widget.attrs["placeholder"] = told
         if "extra_options" in self.fields and not self.may_edit_extra_options:
             field = self.fields["extra_options"]
             field.disabled = True

@@ -25,6 +25,7 @@ COLUMNS: dict[str, str] = {
     "cache_type_v": "cache-type-v",
     "flash_attn": "flash-attn",
     "embeddings": "embeddings",
+    "sleep_idle": "sleep-idle-seconds",
 }
 """Field name to the option's canonical key."""
 

@@ -131,8 +131,15 @@ REMEDIES: dict[str, str] = {
 PRESET_FIELDS: dict[str, str] = {
     "load-on-startup": "Load on startup",
     "stop-timeout": "Stop timeout",
+    "priority": "Priority",
+    "max-wait": "Max wait",
+    "queue-limit": "Queue limit",
+    "min-residency": "Min residency",
+    "keep-alive": "Keep alive",
+    "sleep-idle": "Sleep when idle",
+    "readiness-probe": "Readiness probe",
 }
-"""llama.cpp's preset-only keys that are columns here: they are no options of the child."""
+"""llama.cpp's preset-only keys that are columns here, and Corral's own: no options of the child."""
 
 _FILE_HINT = re.compile(r"FNAME|FILE|PATH|\bDIR|FOLDER|URL|SERVERS|<repo>|<user>", re.IGNORECASE)
 _FETCHES = re.compile(r"download weights", re.IGNORECASE)

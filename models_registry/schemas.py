@@ -15,6 +15,7 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt
 from models_registry.measurements import total_bytes
 from models_registry.models import Alias
 from models_registry.naming import LONGEST_NAME
+from models_registry.policy import LONGEST_IDLE, LONGEST_WAIT, MOST_WAITERS, NEVER
 from models_registry.shapes import Asked, Page, Strict
 from models_registry.validation import LONGEST_OPTIONS
 
@@ -23,7 +24,9 @@ Path = Annotated[str, Field(min_length=1, max_length=1024)]
 Id = Annotated[StrictInt, Field(ge=1, le=2**63 - 1)]
 Count = Annotated[StrictInt, Field(ge=1, le=2**31 - 1)]
 Word = Annotated[str, Field(max_length=10)]
-Seconds = Annotated[StrictFloat, Field(ge=0, le=86_400, allow_inf_nan=False)]
+Seconds = Annotated[StrictFloat, Field(ge=0, le=LONGEST_WAIT, allow_inf_nan=False)]
+IdleSeconds = Annotated[StrictFloat, Field(ge=NEVER, le=LONGEST_IDLE, allow_inf_nan=False)]
+Urgency = Literal["low", "normal", "high"]
 
 
 def _if_named(**described: Any) -> Any:
@@ -85,6 +88,21 @@ class PresetOptions(Strict):
     flash_attn: Literal["on", "off", "auto"] | None = None
     embeddings: StrictBool | None = None
     stop_timeout: Seconds | None = None
+    max_wait: Seconds | None = Field(
+        None, description="Seconds until, at most, a busy model takes no new requests for it."
+    )
+    queue_limit: Annotated[StrictInt, Field(ge=0, le=MOST_WAITERS)] | None = Field(
+        None, description="Requests that may wait for it; 0: no limit of its own."
+    )
+    min_residency: Seconds | None = Field(
+        None, description="Seconds for which it stays once loaded; at most max_wait."
+    )
+    keep_alive: IdleSeconds | None = Field(
+        None, description="Idle seconds until it ends; 0: as soon as idle, -1: never."
+    )
+    sleep_idle: Annotated[StrictInt, Field(ge=1, le=int(LONGEST_IDLE))] | None = Field(
+        None, description="Idle seconds until it sleeps; null: it does not."
+    )
 
 
 class PresetIn(PresetOptions):
@@ -95,6 +113,10 @@ class PresetIn(PresetOptions):
     )
     pinned: StrictBool = False
     load_on_startup: StrictBool = False
+    priority: Urgency = "normal"
+    readiness_probe: StrictBool = Field(
+        False, description="One token is generated before it counts as loaded."
+    )
 
 
 class PresetPatch(PresetOptions):
@@ -108,6 +130,8 @@ class PresetPatch(PresetOptions):
     extra_options: str = _if_named(max_length=LONGEST_OPTIONS)
     pinned: StrictBool = _if_named()
     load_on_startup: StrictBool = _if_named()
+    priority: Urgency = _if_named()
+    readiness_probe: StrictBool = _if_named()
 
 
 class PresetOut(Schema):
@@ -132,6 +156,13 @@ class PresetOut(Schema):
     pinned: bool
     load_on_startup: bool
     stop_timeout: float | None
+    priority: str
+    max_wait: float | None
+    queue_limit: int | None
+    min_residency: float | None
+    keep_alive: float | None
+    sleep_idle: int | None
+    readiness_probe: bool
 
     @staticmethod
     def resolve_aliases(row: Any) -> list[str]:

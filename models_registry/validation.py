@@ -14,6 +14,7 @@ from models_registry.catalogue import engine_catalogue
 from models_registry.engine_path import llama_server
 from models_registry.errors import EngineMissing
 from models_registry.naming import name_problem, shards_problem
+from models_registry.policy import policy_errors
 from models_registry.preset_options import (
     COLUMNS,
     column_errors,
@@ -108,6 +109,8 @@ def check_preset(preset: Preset) -> None:
         errors["name"] = ["An alias has this name: choose another one, or delete the alias first."]
     for field, messages in _option_errors(preset).items():
         errors.setdefault(field, []).extend(messages)
+    for field, message in policy_errors(preset).items():
+        errors.setdefault(field, []).append(message)
     if errors:
         raise ValidationError(errors)
 

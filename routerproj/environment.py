@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from math import isfinite
+from math import inf, isfinite
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -58,15 +58,21 @@ class Environment:
         found = self._first(names)
         if found is None:
             return default
-        name, text = found
-        wanted = f"a number of seconds, at least {least:g}"
-        try:
-            value = float(text)
-        except ValueError:
-            raise _nonsense(name, text, wanted) from None
-        if not isfinite(value) or value < least:
-            raise _nonsense(name, text, wanted)
-        return value
+        return _number(*found, least=least, wanted=f"a number of seconds, at least {least:g}")
+
+    def idle_seconds(self, *names: str) -> float | None:
+        """None when unset, or -1 as others write it: idle for however long."""
+        found = self._first(names)
+        if found is None or found[1] == "-1":
+            return None
+        return _number(*found, least=0.0, wanted="a number of seconds, at least 0, or -1 for never")
+
+    def factor(self, *names: str, default: float, least: float, most: float) -> float:
+        found = self._first(names)
+        if found is None:
+            return default
+        wanted = f"a number from {least:g} to {most:g}"
+        return _number(*found, least=least, most=most, wanted=wanted)
 
     def flag(self, *names: str, default: bool) -> bool:
         found = self._first(names)
@@ -100,6 +106,16 @@ class Environment:
         if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
             raise _nonsense(name, text, wanted)
         return value
+
+
+def _number(name: str, text: str, *, least: float, wanted: str, most: float = inf) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise _nonsense(name, text, wanted) from None
+    if not isfinite(value) or not least <= value <= most:
+        raise _nonsense(name, text, wanted)
+    return value
 
 
 def _nonsense(name: str, value: str, wanted: str) -> ImproperlyConfigured:

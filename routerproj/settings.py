@@ -71,11 +71,37 @@ CORRAL_MODELS_AUTOLOAD = env.flag(
     "LLAMA_ARG_MODELS_AUTOLOAD",
     default=not env.text("LLAMA_ARG_NO_MODELS_AUTOLOAD"),
 )
+CORRAL_MAX_WAIT = env.seconds("CORRAL_MAX_WAIT", default=30.0)
+"""How long the model that is next waits, at most, until a busy one takes no new requests for it."""
+CORRAL_QUANTUM = env.seconds("CORRAL_QUANTUM", default=30.0)
+"""How long a loaded model may serve its own waiters while others wait for its room."""
+CORRAL_MIN_RESIDENCY = env.seconds("CORRAL_MIN_RESIDENCY", default=0.0)
+"""A loaded model makes way for no other before this."""
+if CORRAL_MIN_RESIDENCY > CORRAL_MAX_WAIT:
+    raise ImproperlyConfigured(
+        f"CORRAL_MIN_RESIDENCY={CORRAL_MIN_RESIDENCY:g} is more than "
+        f"CORRAL_MAX_WAIT={CORRAL_MAX_WAIT:g}: lower it, or raise CORRAL_MAX_WAIT"
+    )
+CORRAL_MODEL_KEEP_ALIVE = env.idle_seconds("CORRAL_MODEL_KEEP_ALIVE")
+"""Idle for so long, a model ends; None: it stays until its room is needed."""
+CORRAL_OVERSUBSCRIBE = env.factor("CORRAL_OVERSUBSCRIBE", default=1.0, least=1.0, most=16.0)
+"""Requests that a child is given at once, for each of its slots."""
+CORRAL_MAX_PRIORITY_JUMP = env.seconds("CORRAL_MAX_PRIORITY_JUMP", default=60.0)
+CORRAL_VICTIM_POLICY = env.choice("CORRAL_VICTIM_POLICY", default="lru", among=("lru", "cost"))
 CORRAL_QUEUE_LIMIT = env.whole("CORRAL_QUEUE_LIMIT", default=4096, least=1)
+CORRAL_QUEUE_LIMIT_PER_MODEL = env.whole("CORRAL_QUEUE_LIMIT_PER_MODEL", default=0)
+CORRAL_QUEUE_LIMIT_PER_TENANT = env.whole("CORRAL_QUEUE_LIMIT_PER_TENANT", default=1024)
+"""Both: 0 is no limit but that of the whole queue."""
 CORRAL_QUEUE_WAIT = env.seconds("CORRAL_QUEUE_WAIT", default=600.0)
 CORRAL_LOAD_STALL = env.seconds("CORRAL_LOAD_STALL", default=300.0, least=1.0)
 """How long a load may show no progress before it is killed."""
 CORRAL_STOP_TIMEOUT = env.seconds("CORRAL_STOP_TIMEOUT", default=10.0)
+CORRAL_HEALTH_EVERY = env.seconds("CORRAL_HEALTH_EVERY", default=5.0)
+"""Between two questions whether a loaded child still answers; 0: it is not asked."""
+CORRAL_HEALTH_TRIES = env.whole("CORRAL_HEALTH_TRIES", default=3, least=1)
+"""Questions in a row without an answer after which a child counts as hung."""
+CORRAL_EVENT_LOG = env.flag("CORRAL_EVENT_LOG", default=False)
+"""Write every event of the scheduler under logs/, to be replayed."""
 CORRAL_RECORD_DAYS = env.whole("CORRAL_RECORD_DAYS", default=30, least=1)
 """Days for which the record of instances and decisions is kept."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from scheduler.core.values import Config
+from scheduler.core.values import Config, VictimPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,12 @@ class SchedulerConfig:
     log_folder: Path
     autoload: bool
     stop_timeout_seconds: float
+    health_every_seconds: float = 5.0
+    """Between two questions whether a loaded child still answers; 0: it is not asked."""
+    health_tries: int = 3
+    """Questions in a row without an answer after which it counts as hung."""
+    event_log: bool = False
+    """Whether every event of the planner is written to a file in `log_folder`."""
 
 
 def scheduler_config() -> SchedulerConfig:
@@ -29,7 +35,16 @@ def scheduler_config() -> SchedulerConfig:
             models_max=max(0, settings.CORRAL_MODELS_MAX),
             models_max_loading=settings.CORRAL_MODELS_MAX_LOADING,
             queue_limit=settings.CORRAL_QUEUE_LIMIT,
+            queue_limit_per_preset=settings.CORRAL_QUEUE_LIMIT_PER_MODEL,
+            queue_limit_per_tenant=settings.CORRAL_QUEUE_LIMIT_PER_TENANT,
             queue_wait_seconds=settings.CORRAL_QUEUE_WAIT,
+            max_wait_seconds=settings.CORRAL_MAX_WAIT,
+            quantum_seconds=settings.CORRAL_QUANTUM,
+            min_residency_seconds=settings.CORRAL_MIN_RESIDENCY,
+            keep_alive_seconds=settings.CORRAL_MODEL_KEEP_ALIVE,
+            oversubscribe=settings.CORRAL_OVERSUBSCRIBE,
+            max_priority_jump_seconds=settings.CORRAL_MAX_PRIORITY_JUMP,
+            victim_policy=VictimPolicy(settings.CORRAL_VICTIM_POLICY),
             load_stall_seconds=settings.CORRAL_LOAD_STALL,
         ),
         var=settings.CORRAL_VAR,
@@ -38,4 +53,7 @@ def scheduler_config() -> SchedulerConfig:
         log_folder=settings.CORRAL_LOG_FOLDER,
         autoload=settings.CORRAL_MODELS_AUTOLOAD,
         stop_timeout_seconds=settings.CORRAL_STOP_TIMEOUT,
+        health_every_seconds=settings.CORRAL_HEALTH_EVERY,
+        health_tries=settings.CORRAL_HEALTH_TRIES,
+        event_log=settings.CORRAL_EVENT_LOG,
     )

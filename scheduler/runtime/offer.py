@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from models_registry.launch import LaunchSpec
-from scheduler.core.values import PresetName, PresetSpec
+from scheduler.core.values import PresetName, PresetSpec, Priority
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,8 @@ class Offer:
     default_stop_timeout_seconds: float = 10.0
     known: bool = False
     """Whether the registry has been read at all."""
+    load_seconds: Mapping[str, float] = field(default_factory=dict)
+    """By preset, how long its loads took, as far as that is known."""
 
     @classmethod
     def of(cls, revision: int, specs: Sequence[LaunchSpec], stop_timeout_seconds: float) -> Offer:
@@ -44,13 +46,19 @@ class Offer:
     def after(self, before: Offer) -> Offer:
         """This one, with what tells an instance stale as it was `before` for each preset that
         cannot be started now: a running instance is not taken down for options that nothing could
-        be started with, as while the engine is being installed anew."""
+        be started with, as while the engine is being installed anew. How long loads took is known
+        as it was."""
         kept = {
             name: spec if old is None or not spec.problem else _as_it_runs(spec, old)
             for name, spec in self.specs.items()
             for old in (before.specs.get(name),)
         }
-        return replace(self, specs=kept)
+        learned = {**before.load_seconds, **self.load_seconds}
+        return replace(
+            self,
+            specs=kept,
+            load_seconds={name: learned[name] for name in self.specs if name in learned},
+        )
 
     def renamed_since(self, before: Offer) -> tuple[tuple[PresetName, PresetName], ...]:
         """(old, new) for each preset that is gone while its name leads to another one."""
@@ -69,6 +77,12 @@ class Offer:
                 parallel=spec.parallel,
                 pinned=spec.pinned,
                 stop_timeout_seconds=self.stop_timeout_seconds(spec),
+                priority=Priority[spec.priority.upper()],
+                max_wait_seconds=spec.max_wait_seconds,
+                min_residency_seconds=spec.min_residency_seconds,
+                keep_alive_seconds=spec.keep_alive_seconds,
+                queue_limit=spec.queue_limit,
+                load_seconds=self.load_seconds.get(spec.preset),
             )
             for _, spec in sorted(self.specs.items())
         )

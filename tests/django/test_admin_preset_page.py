@@ -62,7 +62,7 @@ def an_editor(client: Client, *permissions: str) -> Client:
 def sent(preset: Preset, **fields: Any) -> dict[str, Any]:
     return {
         "name": preset.name, "model_file": preset.model_file.pk, "ctx_size": preset.ctx_size,
-        "seen_version": preset.version, "embeddings": "unknown",
+        "seen_version": preset.version, "embeddings": "unknown", "priority": "normal",
         "aliases-TOTAL_FORMS": "0", "aliases-INITIAL_FORMS": "0", **fields,
     }  # fmt: skip
 

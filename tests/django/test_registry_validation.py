@@ -42,6 +42,7 @@ def form(model_file: ModelFile, name: str = "a", **fields: Any) -> dict[str, Any
         "name": name,
         "model_file": model_file.pk,
         "extra_options": "",
+        "priority": "normal",
         "seen_version": 1,
         "aliases-TOTAL_FORMS": 1,
         "aliases-INITIAL_FORMS": 0,

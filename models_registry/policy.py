@@ -1,0 +1,89 @@
+"""A preset's scheduling policy: what its fields may hold, and what counts where they are unset.
+
+Times in seconds. Nothing here reaches the child's command line: an edit counts at once, also for
+what runs already.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+
+if TYPE_CHECKING:
+    from models_registry.models import Preset
+
+LONGEST_WAIT = 86_400.0
+LONGEST_IDLE = 31_536_000.0
+"""A year; whoever means for ever writes NEVER."""
+MOST_WAITERS = 1_000_000
+NEVER = -1.0
+"""As keep-alive: idle for however long, it does not end."""
+
+GATEWAYS_OWN = {
+    "stop_timeout": "CORRAL_STOP_TIMEOUT",
+    "max_wait": "CORRAL_MAX_WAIT",
+    "min_residency": "CORRAL_MIN_RESIDENCY",
+    "keep_alive": "CORRAL_MODEL_KEEP_ALIVE",
+    "queue_limit": "CORRAL_QUEUE_LIMIT_PER_MODEL",
+}
+"""Field name to the setting that counts while it is unset."""
+
+
+def validate_keep_alive(value: float) -> None:
+    if value != NEVER and not 0 <= value <= LONGEST_IDLE:
+        raise ValidationError(
+            f"Write seconds, from 0 to {LONGEST_IDLE:.0f}, or -1: never ended for being idle."
+        )
+
+
+def gateways_own(field: str) -> str:
+    """What counts for all presets that leave `field` unset, for people."""
+    value = getattr(settings, GATEWAYS_OWN[field])
+    if field == "keep_alive" and value is None:
+        return "until its room is needed"
+    if field == "queue_limit" and value == 0:
+        return "no limit of its own"
+    return f"{value:g}"
+
+
+def policy_errors(preset: Preset) -> dict[str, str]:
+    """By field, what is valid by itself and not together."""
+    stays, waits = _residency_and_wait(preset)
+    if stays <= waits:
+        return {}
+    if preset.min_residency is None:
+        return {
+            "max_wait": f"{waits:g} is less than the gateway's min residency, {stays:g} "
+            f"(CORRAL_MIN_RESIDENCY): raise it, or set min residency to {waits:g} or less here."
+        }
+    if preset.max_wait is None:
+        return {
+            "min_residency": f"{stays:g} is more than the gateway's max wait, {waits:g} "
+            f"(CORRAL_MAX_WAIT): lower it, or set max wait to {stays:g} or more here."
+        }
+    return {
+        "min_residency": f"{stays:g} is more than max wait, {waits:g}: lower it, or raise max wait."
+    }
+
+
+def min_residency_seconds(preset: Preset) -> float | None:
+    """As it counts; None: the gateway's own. The gateway's max wait may have been lowered after the
+    preset was saved: a min residency never counts beyond it."""
+    stays, waits = _residency_and_wait(preset)
+    return preset.min_residency if stays <= waits else waits
+
+
+def keep_alive_seconds(preset: Preset) -> float | None:
+    """As it counts; None: the gateway's own, infinite: never ended for being idle."""
+    return inf if preset.keep_alive == NEVER else preset.keep_alive
+
+
+def _residency_and_wait(preset: Preset) -> tuple[float, float]:
+    stays, waits = preset.min_residency, preset.max_wait
+    return (
+        settings.CORRAL_MIN_RESIDENCY if stays is None else stays,
+        settings.CORRAL_MAX_WAIT if waits is None else waits,
+    )
