@@ -29,7 +29,7 @@ from models_registry.errors import ManagementRefused
 from models_registry.ports import SchedulerRefused, SchedulerUnavailable
 from models_registry.shapes import Asked, Strict
 from routerproj.logs import request_id
-from scheduler.protocol import ERRORS, Refused
+from scheduler.protocol import ERRORS, Refused, retry_after
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ def refused(
     error = {"message": message, "type": kind.type, "param": param, "code": code}
     answer = JsonResponse({"error": error}, status=kind.status)
     if retry_after_seconds is not None:
-        answer["Retry-After"] = str(max(1, round(retry_after_seconds)))
+        answer["Retry-After"] = retry_after(retry_after_seconds)
     if not kind.retry:
         answer["x-should-retry"] = "false"
     if kind.status == 401:

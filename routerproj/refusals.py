@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from http import HTTPStatus
 
-from scheduler.protocol import ERRORS, Refused
+from scheduler.protocol import ERRORS, Refused, retry_after
 
 Header = tuple[bytes, bytes]
 
@@ -32,7 +32,7 @@ def refusal(
         (b"x-request-id", request_id.encode()),
     ]
     if error.retry_after_seconds is not None:
-        headers.append((b"retry-after", str(max(1, round(error.retry_after_seconds))).encode()))
+        headers.append((b"retry-after", retry_after(error.retry_after_seconds).encode()))
     if not kind.retry:
         headers.append((b"x-should-retry", b"false"))
     return kind.status, headers, body

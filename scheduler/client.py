@@ -28,6 +28,7 @@ from .protocol import (
     Load,
     Operation,
     Ping,
+    PriorityName,
     Refused,
     Release,
     Reload,
@@ -68,10 +69,16 @@ class Lease:
         self._over = False
 
     async def release(
-        self, *, died: bool = False, read: int = 0, cached: int = 0, answered: int = 0
+        self,
+        *,
+        died: bool = False,
+        read: int | None = None,
+        cached: int | None = None,
+        answered: int | None = None,
     ) -> Ended | None:
-        """Once; later calls do nothing. With `died` it tells how the instance ended, None when it
-        still lives; else it returns at once. A connection that is gone is not an error."""
+        """Once; later calls do nothing. Tokens that nobody has counted are None. With `died` it
+        tells how the instance ended, None when it still lives; else it returns at once. A
+        connection that is gone is not an error."""
         if self._over:
             return None
         self._over = True
@@ -122,11 +129,15 @@ class SchedulerClient:
         preset: str,
         *,
         tenant: str = "",
-        kind: Literal["post", "websocket"] = "post",
+        kind: Literal["post", "get", "websocket"] = "post",
         age: float = 0.0,
         autoload: bool = True,
+        weight: float = 1.0,
+        priority: PriorityName = "normal",
+        request: str = "",
     ) -> Lease:
-        """Waits until the model is loaded and has a slot free. Raises Refused.
+        """Waits until the model is loaded and has a slot free. Raises Refused. `request` is what
+        the client knows it by (at most 128 printable characters).
 
         Cancelling the call leaves the queue. A scheduler that goes away meanwhile is asked again,
         with the place of the first arrival, if it is back within the reconnect wait.
@@ -136,7 +147,15 @@ class SchedulerClient:
         while True:
             connection = await self._within(self._reconnect_wait_seconds)
             ask = Acquire(
-                connection.next_id(), preset, tenant, kind, max(0.0, clock() - arrived), autoload
+                connection.next_id(),
+                preset,
+                tenant,
+                kind,
+                max(0.0, clock() - arrived),
+                autoload,
+                weight,
+                priority,
+                request,
             )
             try:
                 ok = await connection.ask(ask)

@@ -10,8 +10,15 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from .errors import ERRORS as ERRORS
+from .errors import ErrorKind as ErrorKind
+from .errors import Refused as Refused
+from .errors import retry_after as retry_after
+
 LINE_LIMIT = 1 << 20
 """Bytes in one line, newline included."""
+LAST_SHOWN = 10_000
+"""How far into a preset's waiters people may look: each look costs the scheduler a moment."""
 UNREADABLE_ID = -1
 """The id of the reply to a line that has none that could be read."""
 
@@ -20,15 +27,26 @@ class _Operation(msgspec.Struct, tag_field="op", forbid_unknown_fields=True, fro
     id: int
 
 
+Weight = Annotated[float, msgspec.Meta(ge=0.01, le=1000)]
+PriorityName = Literal["low", "normal", "high"]
+RequestText = Annotated[str, msgspec.Meta(pattern=r"^[!-~]{0,128}\Z")]
+"""What a client knows its request by: printable ASCII, at most 128 characters."""
+Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+
+
 class Acquire(_Operation, tag="acquire", frozen=True):
     """Ask for a lease. `preset` is a name or an alias. `age` is the seconds since the request first
-    arrived at the gateway (a retry, or one asked again, keeps its place)."""
+    arrived at the gateway (a retry, or one asked again, keeps its place). `get` asks for a look: it
+    takes no slot and ends by itself after seconds. `weight` and `priority` are the tenant's."""
 
     preset: str
     tenant: str = ""
-    kind: Literal["post", "websocket"] = "post"
+    kind: Literal["post", "get", "websocket"] = "post"
     age: float = 0.0
     autoload: bool = True
+    weight: Weight = 1.0
+    priority: PriorityName = "normal"
+    request: RequestText = ""
 
 
 class Cancel(_Operation, tag="cancel", frozen=True):
@@ -41,14 +59,22 @@ class Release(_Operation, tag="release", frozen=True):
     """The lease is over and its slot idle.
 
     `died`: the child's connection broke; the reply then waits a moment (2 s at most) for its exit
-    and tells how it ended. Tokens are counts from the answer's own figures.
+    and tells how it ended. `read`, `cached` (of those) and `answered` are the tokens that the
+    answer states; what it does not state is null.
     """
 
     lease: int
     died: bool = False
-    read: int = 0
-    cached: int = 0
-    answered: int = 0
+    read: Count | None = None
+    cached: Count | None = None
+    answered: Count | None = None
+
+    @property
+    def tokens(self) -> int | None:
+        """Those that were computed; None when nobody has counted."""
+        if self.read is None and self.answered is None:
+            return None
+        return max(0, (self.read or 0) - (self.cached or 0)) + (self.answered or 0)
 
 
 class Abandon(_Operation, tag="abandon", frozen=True):
@@ -82,7 +108,7 @@ class Reload(_Operation, tag="reload", frozen=True):
     revision: int = 0
 
 
-DeviceName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z][A-Za-z0-9_.:+-]{0,63}$")]
+DeviceName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z][A-Za-z0-9_.:+-]{0,63}\Z")]
 DeviceBytes = Annotated[int, msgspec.Meta(ge=0, le=1 << 50)]
 """A pebibyte on one device is nonsense."""
 
@@ -98,6 +124,22 @@ class Measured(_Operation, tag="measured", frozen=True):
 
 class Snapshot(_Operation, tag="snapshot", frozen=True):
     pass
+
+
+class Waiters(_Operation, tag="waiters", frozen=True):
+    """One page of those who wait for `preset`, from among the first LAST_SHOWN of them."""
+
+    preset: str
+    limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 50
+    offset: Annotated[int, msgspec.Meta(ge=0, le=LAST_SHOWN)] = 0
+
+
+class Explain(_Operation, tag="explain", frozen=True):
+    """Where a request stands, and why: by its `request` text, or by `target`, the id of an acquire
+    or load on this connection. Of several with one text it is the latest."""
+
+    request: RequestText = ""
+    target: int | None = None
 
 
 class Ping(_Operation, tag="ping", frozen=True):
@@ -119,6 +161,8 @@ Operation = (
     | Reload
     | Measured
     | Snapshot
+    | Waiters
+    | Explain
     | Ping
     | Shutdown
 )
@@ -181,12 +225,78 @@ class InstanceState(msgspec.Struct, frozen=True):
     meta: dict[str, Any] = {}  # what the child reported when it became ready
 
 
+class Victim(msgspec.Struct, frozen=True):
+    """An instance that goes, or drains, so that another may start."""
+
+    instance: int
+    preset: str
+
+
+HoldupName = Literal["turn", "loader", "room", "busy", "load", "slot"]
+"""What a queued preset waits for: that others are loaded first; that another load ends; that its
+victims have gone; that one of those who answer drains; its own load; a free slot."""
+
+
 class QueueEntry(msgspec.Struct, frozen=True):
-    """A preset that waits, with its waiters; `oldest` is the seconds its first one has waited."""
+    """A preset that waits, with its waiters; `oldest` is the seconds its first one has waited, and
+    `seconds` the estimate until that is served (null: not known). `drain_in`: seconds until a busy
+    model takes no new request for its sake, at the latest."""
 
     preset: str
     waiters: int
     oldest: float
+    holdup: HoldupName | None = None
+    seconds: float | None = None
+    victims: list[Victim] = []
+    drain_in: float | None = None
+
+
+class Waiter(msgspec.Struct, frozen=True):
+    """One who waits: `position` 1 is the next of those who wait for its preset."""
+
+    position: int
+    request: str
+    tenant: str
+    kind: str
+    priority: PriorityName
+    waited: float
+    seconds: float | None
+
+
+class WaitersPage(msgspec.Struct, frozen=True):
+    """What the `ok` of `waiters` holds; `count` is how many there are in all."""
+
+    preset: str
+    count: int
+    items: list[Waiter]
+
+
+class Explained(msgspec.Struct, frozen=True):
+    """What the `ok` of `explain` holds. `why` says it all in words.
+
+    `waited` is from its first arrival until now, or until it got its lease. While it waits: `turn`
+    (1: its model is the next to be loaded, 0: it needs no load), `position` among those who wait
+    for its model, the models `ahead` (20 at most), `seconds` the estimate until it is served. Once
+    it has its lease: on which instance, and for how long (`answering`).
+    """
+
+    state: Literal["waiting", "answering", "abandoned"]
+    why: str
+    request: str
+    preset: str
+    tenant: str
+    kind: str
+    priority: PriorityName
+    waited: float
+    holdup: HoldupName | None = None
+    turn: int | None = None
+    position: int | None = None
+    ahead: list[QueueEntry] = []
+    victims: list[Victim] = []
+    drain_in: float | None = None
+    seconds: float | None = None
+    instance: int | None = None
+    answering: float | None = None
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -213,79 +323,3 @@ class SnapshotState(msgspec.Struct, frozen=True):
     failures: list[Failure]
     measured: dict[str, dict[str, int]] = {}
     """Bytes on each device, by preset: of those that are measured as they are now."""
-
-
-class ErrorKind(msgspec.Struct, frozen=True):
-    """What every dialect needs to know of a code. `retry` false: waiting does not cure it."""
-
-    status: int
-    retry: bool
-    type: str  # the envelope's `type`, as llama.cpp names them
-
-
-_CLIENT = "invalid_request_error"
-_UNAVAILABLE = "unavailable_error"
-_SERVER = "server_error"
-
-ERRORS: dict[str, ErrorKind] = {
-    # Refused before the scheduler is asked
-    "invalid_json": ErrorKind(400, False, _CLIENT),
-    "model_missing": ErrorKind(400, False, _CLIENT),
-    "invalid_request": ErrorKind(400, False, _CLIENT),
-    "invalid_api_key": ErrorKind(401, False, "authentication_error"),
-    "auth_unavailable": ErrorKind(503, True, _UNAVAILABLE),
-    "host_not_allowed": ErrorKind(403, False, "permission_error"),
-    "permission_denied": ErrorKind(403, False, "permission_error"),
-    "not_found": ErrorKind(404, False, "not_found_error"),
-    "method_not_allowed": ErrorKind(405, False, _CLIENT),
-    "request_timeout": ErrorKind(408, True, _CLIENT),
-    "conflict": ErrorKind(409, False, _CLIENT),
-    "body_too_large": ErrorKind(413, False, _CLIENT),
-    "validation_failed": ErrorKind(422, False, _CLIENT),
-    "headers_too_large": ErrorKind(431, False, _CLIENT),
-    "too_many_connections": ErrorKind(503, True, _UNAVAILABLE),
-    # Refused by the scheduler
-    "model_not_found": ErrorKind(404, False, "not_found_error"),
-    "model_removed": ErrorKind(404, False, "not_found_error"),
-    "model_not_loaded": ErrorKind(400, False, _CLIENT),
-    "preset_invalid": ErrorKind(503, False, _UNAVAILABLE),
-    "model_load_failed": ErrorKind(503, False, _UNAVAILABLE),
-    "model_backing_off": ErrorKind(503, True, _UNAVAILABLE),
-    "model_broken": ErrorKind(503, False, _UNAVAILABLE),
-    "out_of_memory": ErrorKind(503, True, _UNAVAILABLE),
-    "blocked_by_pinned": ErrorKind(503, False, _UNAVAILABLE),
-    "does_not_fit": ErrorKind(503, True, _UNAVAILABLE),
-    "queue_full": ErrorKind(503, True, _UNAVAILABLE),
-    "queue_timeout": ErrorKind(503, True, _UNAVAILABLE),
-    "unloaded": ErrorKind(503, True, _UNAVAILABLE),
-    "shutting_down": ErrorKind(503, True, _UNAVAILABLE),
-    "unknown_operation": ErrorKind(400, False, _CLIENT),
-    "unknown_lease": ErrorKind(404, False, _CLIENT),
-    "scheduler_unavailable": ErrorKind(503, True, _UNAVAILABLE),
-    # While the answer was under way
-    "request_crashes_model": ErrorKind(500, False, _SERVER),
-    "model_died": ErrorKind(502, True, _SERVER),
-    "model_stopped": ErrorKind(503, True, _UNAVAILABLE),
-    "first_byte_timeout": ErrorKind(504, True, _SERVER),
-    "answer_timeout": ErrorKind(504, False, _SERVER),
-    "internal_error": ErrorKind(500, True, _SERVER),
-}
-
-
-class Refused(Exception):
-    """The gateway will not serve this request; `code` is one of ERRORS.
-
-    `retry_after_seconds` is what the client is told to wait, where waiting helps.
-    """
-
-    def __init__(
-        self, code: str, message: str, *, retry_after_seconds: float | None = None
-    ) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.retry_after_seconds = retry_after_seconds
-
-    @property
-    def kind(self) -> ErrorKind:
-        return ERRORS[self.code]

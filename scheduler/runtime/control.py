@@ -27,6 +27,8 @@ from scheduler.protocol import (
     Cancel,
     Ended,
     ErrorBody,
+    Explain,
+    Explained,
     Granted,
     Load,
     Measured,
@@ -40,11 +42,14 @@ from scheduler.protocol import (
     Snapshot,
     SnapshotState,
     Unload,
+    Waiters,
+    WaitersPage,
 )
 
 from .instance_run import InstanceRun
 from .line_splitter import LineSplitter
 from .operations import Operations
+from .refusals import request_unknown
 
 logger = logging.getLogger(__name__)
 
@@ -169,9 +174,10 @@ class _Connection(asyncio.Protocol):
                     self._leases.pop(request, None)
                     self._operations.cancel(request)
                 done()
-            case Release(lease=lease, died=died):
+            case Release(lease=lease, died=died, tokens=tokens):
                 request = self._ended_lease(lease)
-                self._operations.release(request, partial(self._released, operation.id), died=died)
+                released = partial(self._released, operation.id)
+                self._operations.release(request, released, died=died, tokens=tokens)
             case Abandon(lease=lease):
                 self._known_lease(lease)
                 self._operations.abandon(RequestId(lease))
@@ -190,6 +196,10 @@ class _Connection(asyncio.Protocol):
                 self._operations.measured(operation, partial(self._done, operation.id))
             case Snapshot(id=id):
                 self._operations.snapshot(partial(self._snapshot, id))
+            case Waiters(id=id):
+                self._operations.waiters(operation, partial(self._told, id))
+            case Explain(id=id):
+                self._operations.explain(self._meant(operation), partial(self._told, id))
             case Ping():
                 self._operations.ping(done)
             case Shutdown():
@@ -217,6 +227,16 @@ class _Connection(asyncio.Protocol):
         if id is None:
             raise Refused("unknown_lease", f"this connection holds no lease {lease}")
         return id
+
+    def _meant(self, asked: Explain) -> RequestId | str:
+        if asked.target is None and asked.request:
+            return asked.request
+        if asked.target is None or asked.request:
+            raise Refused("invalid_request", "name one request, by `request` or by `target`")
+        request = self._requests.get(asked.target)
+        if request is None:
+            raise request_unknown()
+        return request
 
     def _ended_lease(self, lease: int) -> RequestId:
         id = self._known_lease(lease)
@@ -264,6 +284,12 @@ class _Connection(asyncio.Protocol):
 
     def _snapshot(self, id: int, state: SnapshotState) -> None:
         self._ok(id, msgspec.to_builtins(state))
+
+    def _told(self, id: int, answer: Explained | WaitersPage | Refused) -> None:
+        if isinstance(answer, Refused):
+            self._refuse(id, answer)
+        else:
+            self._ok(id, msgspec.to_builtins(answer))
 
     def _read_registry(self, id: int, then: Callable[[int], None]) -> None:
         task = self._loop.create_task(self._reload_now(id, then))

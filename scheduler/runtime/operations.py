@@ -22,16 +22,32 @@ from scheduler.core.events import (
     UnloadAsked,
 )
 from scheduler.core.states import State
-from scheduler.core.values import Kind, PresetName, RequestId, TenantId
-from scheduler.protocol import Acquire, Ended, Measured, Refused, SnapshotState
+from scheduler.core.values import Kind, PresetName, Priority, RequestId, TenantId
+from scheduler.protocol import (
+    Acquire,
+    Ended,
+    Explained,
+    Measured,
+    Refused,
+    SnapshotState,
+    Waiters,
+    WaitersPage,
+)
 
 from .engines.base import Engine
+from .explaining import explained, waiters
 from .instance_run import InstanceRun
 from .offer import problem_of
 from .owner import Owner
-from .refusals import model_not_found, model_not_loaded, preset_invalid, registry_unread
+from .refusals import (
+    model_not_found,
+    model_not_loaded,
+    preset_invalid,
+    registry_unread,
+    request_unknown,
+)
 from .snapshot import snapshot
-from .waiting import Answer
+from .waiting import Answer, Asked
 
 DEATH_SECONDS = 2.0
 """How long a release with `died` waits for the exit, to tell how the child ended."""
@@ -61,9 +77,18 @@ class Operations:
             except Refused as refusal:
                 answer(refusal)
                 return
-            self._owner.waiting.add(request, preset, answer)
             kind, tenant = Kind(asked.kind), TenantId(asked.tenant)
-            self._owner.handle(Requested(request, preset, arrived, kind, tenant))
+            priority = Priority[asked.priority.upper()]
+            known = Asked(preset, granted, kind, arrived, tenant, priority, asked.request)
+            self._owner.waiting.add(request, known)
+            self._owner.handle(
+                Requested(request, preset, arrived, kind, tenant, asked.weight, priority)
+            )
+
+        def granted(got: InstanceRun | Refused) -> None:
+            if (known := self._owner.waiting.get(request)) is not None:
+                known.granted_at = self._owner.clock()
+            answer(got)
 
         self._owner.post(admit)
         return request
@@ -88,19 +113,26 @@ class Operations:
         self._owner.post(leave)
 
     def release(
-        self, request: RequestId, answer: Callable[[Ended | None], None], *, died: bool = False
+        self,
+        request: RequestId,
+        answer: Callable[[Ended | None], None],
+        *,
+        died: bool = False,
+        tokens: int | None = None,
     ) -> None:
         """`answer` gets how the instance ended, None when it lives. With `died` the slot stays
-        taken until that is known: nobody else shall be sent to a dying child."""
+        taken until that is known: nobody else shall be sent to a dying child. `tokens` were
+        computed for it; None when nobody has counted."""
 
         def release() -> None:
-            run = self._owner.waiting.leave(request)
+            asked = self._owner.waiting.leave(request)
+            run = asked.run if asked is not None else None
             if run is None:
                 answer(None)
             elif died and not run.over.is_set():
                 self._owner.begin(self._after_death(run, request, answer), f"death-{request}")
             else:
-                self._owner.handle(Released(request))
+                self._owner.handle(Released(request, tokens))
                 answer(run.ended)
 
         self._owner.post(release)
@@ -110,12 +142,17 @@ class Operations:
         self._owner.post(Abandoned(request))
 
     def desert(self, request: RequestId) -> None:
-        """The connection that asked broke: a waiter leaves, a lease is abandoned and watched."""
+        """The connection that asked broke: a waiter leaves, a lease is abandoned and watched. A
+        look keeps no slot busy, so there is nothing to watch."""
 
         def desert() -> None:
-            run = self._owner.waiting.leave(request)
-            if run is None:
+            asked = self._owner.waiting.leave(request)
+            run = asked.run if asked is not None else None
+            if asked is None or run is None:
                 self._owner.handle(Cancelled(request))
+                return
+            if asked.kind is Kind.GET:
+                self._owner.handle(Released(request))
                 return
             self._owner.handle(Abandoned(request))
             watched = bool(run.orphans)
@@ -168,6 +205,31 @@ class Operations:
     def snapshot(self, answer: Callable[[SnapshotState], None]) -> None:
         self._owner.post(lambda: answer(snapshot(self._owner, self._models_max)))
 
+    def waiters(self, asked: Waiters, answer: Callable[[WaitersPage | Refused], None]) -> None:
+        """`answer` gets one page of those who wait for a preset."""
+
+        def look() -> None:
+            spec = self._owner.offer.resolve(asked.preset)
+            if spec is None:
+                answer(self._not_offered(asked.preset))
+                return
+            preset = PresetName(spec.preset)
+            answer(waiters(self._owner, preset, limit=asked.limit, offset=asked.offset))
+
+        self._owner.post(look)
+
+    def explain(
+        self, request: RequestId | str, answer: Callable[[Explained | Refused], None]
+    ) -> None:
+        """`request` may be the text that its client knows it by."""
+
+        def look() -> None:
+            found = self._owner.waiting.latest(request) if isinstance(request, str) else request
+            told = explained(self._owner, found) if found is not None else None
+            answer(request_unknown() if told is None else told)
+
+        self._owner.post(look)
+
     def ping(self, answer: Callable[[], None]) -> None:
         """Answered in the owner's turn: an owner that hangs does not answer."""
         self._owner.post(answer)
@@ -187,9 +249,9 @@ class Operations:
             except Refused as refusal:
                 answer(refusal)
                 return
-            waiting = self._owner.waiting
-            waiting.add(request, preset, answer, takes_slot=False)
-            self._owner.handle(Requested(request, preset, self._owner.clock(), kind))
+            waiting, now = self._owner.waiting, self._owner.clock()
+            waiting.add(request, Asked(preset, answer, kind, now))
+            self._owner.handle(Requested(request, preset, now, kind))
             if queued is not None and waiting.waits(request):
                 queued()
 

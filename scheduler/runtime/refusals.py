@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from scheduler.core.values import Code, Exit, Refusal
+from scheduler.core.values import Bytes, Code, Exit, Refusal
 from scheduler.protocol import Refused
 
 from .exits import describe
@@ -14,12 +15,17 @@ LONGEST_NAME_SHOWN = 200
 """Characters; no preset has a longer one."""
 
 
+_ON_THE_WIRE = {Code.MODEL_NOT_LOADED: "model_not_ready"}
+"""One code, one status: the wire's `model_not_loaded` is llama.cpp's 400 of a gateway that loads
+nothing by itself."""
+
+
 def refused(refusal: Refusal, preset: str, known: Sequence[str] = ()) -> Refused:
     """`known` are the names that would have been right; needed for MODEL_NOT_FOUND only."""
     if len(preset) > LONGEST_NAME_SHOWN:
         preset = f"{preset[:LONGEST_NAME_SHOWN]}…"
     return Refused(
-        str(refusal.code),
+        _ON_THE_WIRE.get(refusal.code, str(refusal.code)),
         _message(refusal, preset, known),
         retry_after_seconds=refusal.retry_after_seconds,
     )
@@ -35,6 +41,13 @@ def registry_unread() -> Refused:
         "the registry of models cannot be read yet: the scheduler's log says why, and it tries "
         "again every few seconds",
         retry_after_seconds=5.0,
+    )
+
+
+def request_unknown() -> Refused:
+    return Refused(
+        "not_found",
+        "no request with this id waits or is being answered: it has ended, or never came here",
     )
 
 
@@ -69,20 +82,48 @@ def _message(refusal: Refusal, preset: str, known: Sequence[str]) -> str:  # noq
             )
         case Code.OUT_OF_MEMORY:
             return (
-                f"{name} ran out of memory each time it was loaded{_how(refusal.exit)}: unload "
-                f"another model, or give it a smaller context or fewer GPU layers{_again(refusal)}"
+                f"{name} ran out of memory each time it was loaded{_how(refusal.exit)}"
+                f"{_short(refusal.short)}: unload another model, or give it a smaller context or "
+                f"fewer GPU layers{_again(refusal)}"
             )
         case Code.BLOCKED_BY_PINNED:
             return (
                 f"{name} cannot be loaded: only pinned models stand in its way "
-                f"({', '.join(refusal.blocked_by)}); unpin one, or raise --models-max"
+                f"({', '.join(refusal.blocked_by)}){_short(refusal.short)}; unpin one, or "
+                + ("give it a smaller context" if refusal.short else "raise --models-max")
             )
         case Code.DOES_NOT_FIT:
             return f"{name} was not loaded at start-up: another model would have to go for it"
+        case Code.MODEL_TOO_LARGE:
+            return (
+                f"{name} needs more memory than there is for models{_short(refusal.short)}: give "
+                "it a smaller context or fewer GPU layers, or take a smaller quantization of it"
+            )
+        case Code.MODEL_NOT_LOADED:
+            return (
+                f"{name} is not loaded, and a GET loads only what fits at once while nobody waits:"
+                f" send a request that uses it, or load it in the admin{_again(refusal)}"
+            )
         case Code.QUEUE_FULL:
-            return f"too many requests wait already, so this one for '{preset}' was not queued"
+            return (
+                f"too many requests wait already, so this one for '{preset}' was not queued"
+                f"{_again(refusal)}"
+            )
+        case Code.MODEL_QUEUE_FULL:
+            return (
+                f"as many requests as may wait for the model '{preset}' do so already: send fewer "
+                f"at a time, or name another model{_again(refusal)}"
+            )
+        case Code.TENANT_QUEUE_FULL:
+            return (
+                "as many requests of your team as may wait at a time do so already, so this one "
+                f"for '{preset}' was not queued: send fewer at a time{_again(refusal)}"
+            )
         case Code.QUEUE_TIMEOUT:
-            return f"{name} could not be loaded or was busy for the whole time a request may wait"
+            return (
+                f"{name} could not be loaded or was busy for the whole time a request may wait"
+                f"{_again(refusal)}"
+            )
         case Code.UNLOADED:
             return f"{name} was unloaded by an administrator while this request waited for it"
         case Code.SHUTTING_DOWN:
@@ -99,7 +140,13 @@ def _how(exit: Exit | None) -> str:
 def _again(refusal: Refusal) -> str:
     if refusal.retry_after_seconds is None:
         return ""
-    return f" (it may be tried again in {max(1, round(refusal.retry_after_seconds))} s)"
+    return f" (it may be tried again in {max(1, math.ceil(refusal.retry_after_seconds))} s)"
+
+
+def _short(short: Bytes) -> str:
+    """How much is missing, on each device."""
+    missing = [f"{math.ceil(bytes / 2**20):,} MiB on {device}" for device, bytes in short]
+    return f" (it lacks {', '.join(missing)})" if missing else ""
 
 
 def _known(known: Sequence[str]) -> str:

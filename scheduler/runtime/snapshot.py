@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from scheduler.protocol import Failure, InstanceState, QueueEntry, SnapshotState
+from scheduler.protocol import Failure, InstanceState, SnapshotState
+
+from .explaining import queue
 
 if TYPE_CHECKING:
     from .owner import Owner
@@ -20,10 +22,7 @@ def snapshot(owner: Owner, models_max: int) -> SnapshotState:
         models_max=models_max,
         shutting_down=owner.shutting_down,
         instances=_instances(owner, now),
-        queue=[
-            QueueEntry(entry.preset, entry.waiters, max(0.0, now - entry.oldest))
-            for entry in owner.planner.entries()
-        ],
+        queue=queue(owner, now),
         failures=_failures(owner, now),
         measured={
             name: dict(devices)

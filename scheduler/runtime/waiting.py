@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from scheduler.core.values import Refusal, RequestId
+from scheduler.core.values import NO_TENANT, Kind, Priority, Refusal, RequestId, TenantId
 from scheduler.protocol import Refused
 
 from .instance_run import InstanceRun
@@ -14,45 +14,74 @@ from .refusals import refused
 Answer = Callable[[InstanceRun | Refused], None]
 """Called once, in the owner's turn: with the instance, or with why not."""
 
+_WITHOUT_LEASE = frozenset({Kind.LOAD, Kind.STARTUP})
 
-@dataclass(frozen=True, slots=True)
-class _Waiter:
+
+@dataclass(slots=True)
+class Asked:
+    """One request from its arrival to the end of its lease. `run` is None while it waits."""
+
     preset: str
     answer: Answer
-    takes_slot: bool
+    kind: Kind
+    arrived: float
+    tenant: TenantId = NO_TENANT
+    priority: Priority = Priority.NORMAL
+    text: str = ""  # what its client knows it by
+    run: InstanceRun | None = None
+    granted_at: float = 0.0
 
 
 class Waiting:
     def __init__(self) -> None:
-        self._waiters: dict[RequestId, _Waiter] = {}
-        self._leases: dict[RequestId, InstanceRun] = {}
+        self._asked: dict[RequestId, Asked] = {}
+        self._by_text: dict[str, dict[RequestId, None]] = {}
 
-    def add(
-        self, request: RequestId, preset: str, answer: Answer, *, takes_slot: bool = True
-    ) -> None:
-        self._waiters[request] = _Waiter(preset, answer, takes_slot)
+    def add(self, request: RequestId, asked: Asked) -> None:
+        self._asked[request] = asked
+        if asked.text:
+            self._by_text.setdefault(asked.text, {})[request] = None
 
     def waits(self, request: RequestId) -> bool:
-        return request in self._waiters
+        asked = self._asked.get(request)
+        return asked is not None and asked.run is None
+
+    def get(self, request: RequestId) -> Asked | None:
+        return self._asked.get(request)
+
+    def latest(self, text: str) -> RequestId | None:
+        """Of those that their clients know by `text` (which they may have chosen themselves)."""
+        return next(reversed(self._by_text.get(text, {})), None)
 
     def granted(self, request: RequestId, run: InstanceRun) -> None:
         """Harmless for one who has left: the core hears of that by an event of its own."""
-        waiter = self._waiters.pop(request, None)
-        if waiter is None:
+        asked = self._asked.get(request)
+        if asked is None or asked.run is not None:
             return
-        if waiter.takes_slot:
-            self._leases[request] = run
-        waiter.answer(run)
+        if asked.kind in _WITHOUT_LEASE:
+            self._forget(request)
+        else:
+            asked.run = run
+        asked.answer(run)
 
     def rejected(self, request: RequestId, refusal: Refusal, known: Sequence[str]) -> str | None:
         """The name of the preset that it waited for; None when it has left."""
-        waiter = self._waiters.pop(request, None)
-        if waiter is None:
+        asked = self._asked.get(request)
+        if asked is None or asked.run is not None:
             return None
-        waiter.answer(refused(refusal, waiter.preset, known))
-        return waiter.preset
+        self._forget(request)
+        asked.answer(refused(refusal, asked.preset, known))
+        return asked.preset
 
-    def leave(self, request: RequestId) -> InstanceRun | None:
-        """It waits no more and holds nothing more. The instance whose lease it held, if it did."""
-        self._waiters.pop(request, None)
-        return self._leases.pop(request, None)
+    def leave(self, request: RequestId) -> Asked | None:
+        """It waits no more and holds nothing more. What it was, if it is known."""
+        return self._forget(request)
+
+    def _forget(self, request: RequestId) -> Asked | None:
+        asked = self._asked.pop(request, None)
+        if asked is not None and asked.text:
+            same = self._by_text[asked.text]
+            del same[request]
+            if not same:
+                del self._by_text[asked.text]
+        return asked

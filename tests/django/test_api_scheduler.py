@@ -65,7 +65,7 @@ def test_what_does_not_exist_is_not_asked_for(manager, scheduler, action):
     ("refusal", "status", "retry_after", "should_retry"),
     [
         (ErrorBody("blocked_by_pinned", "unpin one"), 503, None, "false"),
-        (ErrorBody("model_backing_off", "wait", 7.2), 503, "7", None),
+        (ErrorBody("model_backing_off", "wait", 7.2), 503, "8", None),
         (ErrorBody("model_load_failed", "exit 1: no such tensor"), 503, None, "false"),
         (ErrorBody("does_not_fit", "no room"), 503, None, None),
         (ErrorBody("model_removed", "gone"), 404, None, "false"),

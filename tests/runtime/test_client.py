@@ -88,7 +88,7 @@ async def test_who_waits_is_asked_for_again_when_the_scheduler_is_back():
         async with client_of(socket) as client:
             async with staged(ready=False) as first, listening(first, socket):
                 asking = asyncio.create_task(client.acquire("a"))
-                await until(first.owner.planner.entries)
+                await until(first.queue)
             assert not asking.done()
 
             async with staged() as second, listening(second, socket):
@@ -101,11 +101,11 @@ async def test_who_is_asked_for_again_keeps_its_age():
         async with client_of(socket) as client, staged(ready=False) as stage:
             async with listening(stage, socket):
                 asking = asyncio.create_task(client.acquire("a", age=100.0))
-                await until(stage.owner.planner.entries)
-            await until(lambda: not stage.owner.planner.entries())
+                await until(stage.queue)
+            await until(lambda: not stage.queue())
             async with listening(stage, socket):
-                await until(stage.owner.planner.entries)
-                [entry] = stage.owner.planner.entries()
+                await until(stage.queue)
+                [entry] = stage.queue()
 
                 assert stage.owner.clock() - entry.oldest >= 100.0
             asking.cancel()
@@ -138,7 +138,7 @@ async def test_closing_the_client_refuses_who_waits():
         client = SchedulerClient(socket)
         await client.start()
         asking = asyncio.create_task(client.acquire("a"))
-        await until(stage.owner.planner.entries)
+        await until(stage.queue)
         await client.close()
 
         with pytest.raises(Refused, match="scheduler does not answer"):
@@ -206,11 +206,11 @@ async def test_a_line_that_was_not_understood_leaves_nobody_waiting():
     async with serving(ready=False) as (stage, socket), client_of(socket) as client:
         await client.ping()
         asking = asyncio.create_task(client.acquire("a"))
-        await until(stage.owner.planner.entries)
+        await until(stage.queue)
         client._connection._tell_line(b"not a line")
 
         with pytest.raises(Refused) as refused:
             await asking
         assert refused.value.code == "invalid_request"
-        await until(lambda: not stage.owner.planner.entries())
+        await until(lambda: not stage.queue())
         await client.ping()

@@ -8,6 +8,9 @@ import socket as sockets
 
 import pytest
 
+from scheduler.core.events import Released
+from scheduler.core.planner import Planner
+from scheduler.core.values import Config
 from scheduler.protocol import LINE_LIMIT
 
 from .serving import serving, wired
@@ -32,6 +35,27 @@ PING = {"op": "ping", "id": 7}
         (b'{"op": "abandon", "id": 3, "lease": 99}', 3, "unknown_lease"),
         (b'{"op": "load", "id": 3, "preset": "nope"}', 3, "model_not_found"),
         (b'{"op": "unload", "id": 3, "preset": "nope"}', 3, "model_not_found"),
+        (b'{"op": "waiters", "id": 3, "preset": "nope"}', 3, "model_not_found"),
+        (b'{"op": "waiters", "id": 3, "preset": "a", "limit": 201}', 3, "invalid_request"),
+        (b'{"op": "waiters", "id": 3, "preset": "a", "offset": 10001}', 3, "invalid_request"),
+        (b'{"op": "explain", "id": 3}', 3, "invalid_request"),
+        (b'{"op": "explain", "id": 3, "request": "r", "target": 1}', 3, "invalid_request"),
+        (b'{"op": "explain", "id": 3, "request": "nope"}', 3, "not_found"),
+        (b'{"op": "explain", "id": 3, "target": 99}', 3, "not_found"),
+        (b'{"op": "acquire", "id": 3, "preset": "a", "weight": 0}', 3, "invalid_request"),
+        (b'{"op": "acquire", "id": 3, "preset": "a", "weight": -1}', 3, "invalid_request"),
+        (b'{"op": "acquire", "id": 3, "preset": "a", "weight": 1e9}', 3, "invalid_request"),
+        (b'{"op": "acquire", "id": 3, "preset": "a", "weight": 1e400}', 3, "invalid_request"),
+        (b'{"op": "acquire", "id": 3, "preset": "a", "priority": "top"}', 3, "invalid_request"),
+        (b'{"op": "acquire", "id": 3, "preset": "a", "kind": "load"}', 3, "invalid_request"),
+        (b'{"op": "acquire", "id": 3, "preset": "a", "request": "a b"}', 3, "invalid_request"),
+        (b'{"op": "acquire", "id": 3, "preset": "a", "request": "a\\n"}', 3, "invalid_request"),
+        (
+            b'{"op": "acquire", "id": 3, "preset": "a", "request": "%b"}' % (b"x" * 129),
+            3,
+            "invalid_request",
+        ),
+        (b'{"op": "release", "id": 3, "lease": 1, "read": -1}', 3, "invalid_request"),
     ],
 )
 async def test_what_cannot_be_done_is_refused_and_closes_nothing(line, id, code):
@@ -87,6 +111,90 @@ async def test_a_lease_names_the_instance_and_where_it_listens():
         assert stage.leases() == 1
 
 
+async def test_a_lease_is_explained_by_its_acquires_id_on_its_own_connection_only():
+    async with serving() as (_, socket), wired(socket) as wire, wired(socket) as other:
+        await wire.ask({"op": "acquire", "id": 5, "preset": "a", "request": "mine"})
+        own = await wire.ask({"op": "explain", "id": 6, "target": 5})
+        others = await other.ask({"op": "explain", "id": 6, "target": 5})
+        by_text = await other.ask({"op": "explain", "id": 7, "request": "mine"})
+
+        assert own["ok"]["state"] == by_text["ok"]["state"] == "answering"
+        assert own["ok"]["request"] == "mine"
+        assert others["error"]["code"] == "not_found"
+
+
+async def test_a_load_that_somebody_waits_for_is_explained_by_its_id():
+    async with serving(ready=False) as (stage, socket), wired(socket) as wire:
+        wire.send({"op": "load", "id": 5, "preset": "a", "wait": True})
+        await until(stage.queue)
+        told = await wire.ask({"op": "explain", "id": 6, "target": 5})
+
+        assert (told["ok"]["state"], told["ok"]["kind"]) == ("waiting", "load")
+
+
+async def test_who_waits_is_listed_page_by_page():
+    async with serving(ready=False) as (stage, socket), wired(socket) as wire:
+        for number in range(5):
+            asked = {"op": "acquire", "id": number, "preset": "a", "request": f"r{number}"}
+            wire.send({**asked, "tenant": "blue"})
+        await until(lambda: stage.queue() and stage.queue()[0].waiters == 5)
+        page = {"op": "waiters", "id": 9, "preset": "a", "limit": 2}
+        first, last, beyond = [
+            (await wire.ask({**page, "offset": offset}))["ok"] for offset in (0, 4, 7)
+        ]
+
+        assert (first["preset"], first["count"]) == ("a", 5)
+        assert [(row["position"], row["request"]) for row in first["items"]] == [
+            (1, "r0"),
+            (2, "r1"),
+        ]
+        assert [(row["position"], row["request"]) for row in last["items"]] == [(5, "r4")]
+        assert (beyond["count"], beyond["items"]) == (5, [])
+        assert {row["tenant"] for row in first["items"]} == {"blue"}
+
+
+async def test_a_preset_for_which_nobody_waits_has_an_empty_page():
+    async with serving() as (_, socket), wired(socket) as wire:
+        told = await wire.ask({"op": "waiters", "id": 9, "preset": "a"})
+
+        assert told["ok"] == {"preset": "a", "count": 0, "items": []}
+
+
+@pytest.mark.parametrize(
+    ("counts", "tokens"),
+    [
+        ({"read": 120, "cached": 100, "answered": 55}, 75),
+        ({"read": 10, "cached": 30, "answered": 5}, 5),
+        ({"read": 7}, 7),
+        ({"answered": 4}, 4),
+        ({"read": 0, "cached": 0, "answered": 0}, 0),
+        ({"cached": 3}, None),
+        ({}, None),
+        ({"died": True}, None),
+    ],
+)
+async def test_the_core_is_told_what_was_computed_for_a_lease_or_that_nobody_counted(
+    counts, tokens
+):
+    told: list[Released] = []
+
+    class Hearing(Planner):
+        def handle(self, event, now):
+            if isinstance(event, Released):
+                told.append(event)
+            return super().handle(event, now)
+
+    planner = Hearing(Config())
+    async with serving(planner=planner) as (stage, socket), wired(socket) as wire:
+        lease = (await wire.ask({"op": "acquire", "id": 1, "preset": "a"}))["ok"]["lease"]
+        wire.send({"op": "release", "id": 2, "lease": lease, **counts})
+        if "died" in counts:
+            stage.children[0].end(1)
+        await wire.reply()
+
+        assert [event.tokens for event in told] == [tokens]
+
+
 async def test_a_released_lease_is_over_and_known_no_more():
     async with serving() as (stage, socket), wired(socket) as wire:
         lease = (await wire.ask({"op": "acquire", "id": 1, "preset": "a"}))["ok"]["lease"]
@@ -112,7 +220,7 @@ async def test_a_cancelled_waiter_leaves_and_gets_no_reply_of_its_own():
         assert await wire.ask({"op": "cancel", "id": 2, "target": 1}) == {"id": 2, "ok": {}}
         await stage.owner.caught_up()
 
-        assert stage.owner.planner.entries() == []
+        assert stage.queue() == []
         assert await wire.ask(PING) == {"id": 7, "ok": {}}
 
 
@@ -156,13 +264,13 @@ async def test_a_broken_connection_takes_its_waiters_and_its_leases_along():
             await wire.ask(PING)
         await until(lambda: not stage.leases())
 
-        assert stage.owner.planner.entries() == []
+        assert stage.queue() == []
 
 
 async def test_two_thousand_waiters_on_one_connection_are_all_answered():
     async with serving(preset("a", parallel=2000)) as (stage, socket), wired(socket) as wire:
         for id in range(2000):
-            wire.send({"op": "acquire", "id": id, "preset": "a"})
+            wire.send({"op": "acquire", "id": id, "preset": "a", "tenant": f"t{id % 2}"})
         replies = [await wire.reply() for _ in range(2000)]
 
         assert {reply["id"] for reply in replies} == set(range(2000))
@@ -175,11 +283,11 @@ async def test_two_thousand_waiters_leave_with_their_connection():
     async with serving(preset("a"), ready=False) as (stage, socket):
         async with wired(socket) as wire:
             for id in range(2000):
-                wire.send({"op": "acquire", "id": id, "preset": "a"})
+                wire.send({"op": "acquire", "id": id, "preset": "a", "tenant": f"t{id % 2}"})
             await wire.ask(PING)
-            [entry] = stage.owner.planner.entries()
+            [entry] = stage.queue()
             assert entry.waiters == 2000
-        await until(lambda: not stage.owner.planner.entries())
+        await until(lambda: not stage.queue())
 
 
 async def test_a_peer_that_reads_nothing_is_not_read_for_ever():

@@ -9,7 +9,17 @@ from typing import get_args
 import msgspec
 import pytest
 
-from scheduler.protocol import ERRORS, Granted, Operation, Reply, SnapshotState
+from scheduler.core.explaining import Holdup
+from scheduler.protocol import (
+    ERRORS,
+    Explained,
+    Granted,
+    HoldupName,
+    Operation,
+    Reply,
+    SnapshotState,
+    WaitersPage,
+)
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "control-socket.md").read_text()
 REQUESTS = re.findall(r"```json request\n(.*?)\n```", TEXT, re.DOTALL)
@@ -35,7 +45,27 @@ def test_every_operation_has_its_heading_and_one_example():
     assert {msgspec.json.decode(line)["op"] for line in REQUESTS} == OPERATIONS
 
 
-def test_its_lease_and_its_snapshot_are_whole():
-    granted, snapshot = (msgspec.json.decode(REPLIES[n], type=Reply).ok for n in (0, -1))
-    msgspec.convert(granted, Granted)
-    msgspec.convert(snapshot, SnapshotState)
+@pytest.mark.parametrize(
+    ("op", "told"),
+    [
+        ("acquire", Granted),
+        ("snapshot", SnapshotState),
+        ("waiters", WaitersPage),
+        ("explain", Explained),
+    ],
+)
+def test_a_reply_in_it_holds_all_that_is_told(op, told):
+    [id] = [line["id"] for line in map(msgspec.json.decode, REQUESTS) if line["op"] == op]
+    [ok] = [
+        reply.ok
+        for reply in (msgspec.json.decode(line, type=Reply) for line in REPLIES)
+        if reply.id == id and reply.ok is not None
+    ]
+
+    assert msgspec.to_builtins(msgspec.convert(ok, told)).keys() == ok.keys()
+
+
+def test_every_holdup_in_it_is_one_and_none_is_missing():
+    rows = re.findall(r"^\| `(\w+)` \| (?:other|it is|its model)", TEXT, re.MULTILINE)
+
+    assert rows == list(get_args(HoldupName)) == [holdup.value for holdup in Holdup]

@@ -6,6 +6,10 @@ import asyncio
 
 import pytest
 
+from scheduler.core.events import Requested
+from scheduler.core.planner import Planner
+from scheduler.core.values import Config, Kind, Priority
+
 from .standing_in import preset, staged, until
 
 
@@ -121,6 +125,38 @@ async def test_a_deserted_lease_counts_while_its_slot_may_be_busy(busy):
         stage.engine.busy = 0
         await stage.ask("a").run()
         assert stage.leases() == 1
+
+
+async def test_a_deserted_look_is_over_for_it_keeps_no_slot_busy():
+    async with staged(preset("a")) as stage:
+        stage.engine.busy = None
+        look = stage.ask("a", kind="get")
+        await look.run()
+        look.desert()
+        await stage.owner.caught_up()
+
+        assert stage.owner.runs[1].orphans == set()
+        assert stage.leases() == 0
+        assert stage.engine.asked == 0
+
+
+async def test_the_core_is_told_whose_request_it_is_and_how_that_one_stands():
+    told: list[Requested] = []
+
+    class Hearing(Planner):
+        def handle(self, event, now):
+            if isinstance(event, Requested):
+                told.append(event)
+            return super().handle(event, now)
+
+    async with staged(preset("a"), planner=Hearing(Config()), clock=lambda: 50.0) as stage:
+        asking = stage.ask("a", kind="get", tenant="blue", weight=2.5, priority="low", age=4.0)
+        await stage.owner.caught_up()
+        asking.cancel()
+
+    assert told == [
+        Requested(asking.request, "a", 46.0, Kind.GET, "blue", 2.5, Priority.LOW),
+    ]
 
 
 async def test_a_sleeper_is_not_asked_for_its_slots():

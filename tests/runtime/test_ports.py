@@ -19,7 +19,7 @@ async def test_statuses_tell_what_runs_and_who_waits():
     async with serving(*specs, models_max=1) as (stage, socket), client_of(socket) as client:
         lease = await client.acquire("a")
         waiting = asyncio.create_task(client.acquire("b"))
-        await until(stage.owner.planner.entries)
+        await until(stage.queue)
         statuses = await asyncio.to_thread(ControlSocketScheduler(socket).statuses)
 
         assert (statuses["a"].state, statuses["a"].leases) == ("loaded", 1)

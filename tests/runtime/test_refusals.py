@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.core.values import Code, Exit, PresetName, Refusal
-from scheduler.protocol import ERRORS
+from scheduler.core.values import Code, DeviceId, Exit, PresetName, Refusal
+from scheduler.protocol import ERRORS, retry_after
 from scheduler.runtime.exits import describe, exit_of
-from scheduler.runtime.refusals import refused
+from scheduler.runtime.refusals import model_not_loaded, refused
 
 CRASH = Exit(signal=11, words="GGML_ASSERT failed")
 
@@ -27,8 +27,53 @@ def test_every_code_of_the_core_stands_in_the_wires_table(code):
 def test_a_failed_load_names_the_model_the_end_the_words_and_the_wait(code):
     message = refused(Refusal(code, 3.4, CRASH), "a").message
 
-    for part in ("'a'", "SIGSEGV", "GGML_ASSERT failed", "3 s"):
+    for part in ("'a'", "SIGSEGV", "GGML_ASSERT failed", "4 s"):
         assert part in message
+
+
+@pytest.mark.parametrize("code", [Code.MODEL_TOO_LARGE, Code.OUT_OF_MEMORY, Code.BLOCKED_BY_PINNED])
+def test_what_is_missing_is_told_in_mib_for_each_device(code):
+    short = ((DeviceId("CUDA0"), 1_500 << 20), (DeviceId("Host"), (300 << 20) - 1))
+    message = refused(Refusal(code, short=short), "a").message
+
+    assert "(it lacks 1,500 MiB on CUDA0, 300 MiB on Host)" in message
+    assert "smaller context" in message
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "retry"),
+    [
+        (Code.MODEL_TOO_LARGE, 503, False),
+        (Code.MODEL_NOT_LOADED, 503, True),
+        (Code.MODEL_QUEUE_FULL, 429, True),
+        (Code.TENANT_QUEUE_FULL, 429, True),
+        (Code.QUEUE_FULL, 503, True),
+        (Code.QUEUE_TIMEOUT, 503, True),
+    ],
+)
+def test_a_code_says_whether_waiting_cures_it(code, status, retry):
+    kind = refused(Refusal(code), "a").kind
+
+    assert (kind.status, kind.retry) == (status, retry)
+
+
+def test_a_look_is_not_refused_with_the_code_of_a_gateway_that_loads_nothing():
+    assert refused(Refusal(Code.MODEL_NOT_LOADED), "a").code == "model_not_ready"
+    assert model_not_loaded("a").code == "model_not_loaded"
+    assert ERRORS["model_not_loaded"].status == 400
+
+
+@pytest.mark.parametrize(
+    "code",
+    [Code.QUEUE_FULL, Code.MODEL_QUEUE_FULL, Code.TENANT_QUEUE_FULL, Code.QUEUE_TIMEOUT],
+)
+@pytest.mark.parametrize(("seconds", "told"), [(0.1, "1 s"), (59.2, "60 s"), (60.0, "60 s")])
+def test_a_full_queue_says_when_to_come_again_never_too_soon(code, seconds, told):
+    message = refused(Refusal(code, seconds), "a").message
+
+    assert "'a'" in message
+    assert f"(it may be tried again in {told})" in message
+    assert retry_after(seconds) == told.removesuffix(" s")
 
 
 def test_pinned_models_are_named():
