@@ -21,7 +21,8 @@ from proxy.models import ApiKey, Team
 
 @admin.register(Team)
 class TeamAdmin(HistoryAdmin):
-    list_display = ["name", "key_count", "created_at"]
+    list_display = ["name", "weight", "priority", "key_count", "created_at"]
+    list_filter = ["priority"]
     search_fields = ["name"]
     readonly_fields = ["created_at"]
 

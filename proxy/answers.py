@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -10,7 +9,7 @@ import msgspec
 
 from proxy.addressing import MethodNotAllowed
 from proxy.dialects import Dialect
-from scheduler.protocol import Refused
+from scheduler.protocol import Refused, retry_after
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Header = tuple[bytes, bytes]
@@ -47,8 +46,7 @@ async def send_refusal(
     answer = dialect(refused, model)
     headers: list[Header] = [(b"cache-control", b"no-store")]
     if refused.retry_after_seconds is not None:
-        wait = max(1, math.ceil(refused.retry_after_seconds))
-        headers.append((b"retry-after", str(wait).encode()))
+        headers.append((b"retry-after", retry_after(refused.retry_after_seconds).encode()))
     if not refused.kind.retry:
         headers.append((b"x-should-retry", b"false"))
     if answer.status == 401:

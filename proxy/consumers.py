@@ -214,6 +214,7 @@ class GatewayApp:
         carriers = await self._started()
         query: bytes = request.scope["query_string"]
         order = Order(
+            id=request.id,
             head=head_for_child(
                 carriage.endpoint.path, query, request.headers, request.id, body.size
             ),

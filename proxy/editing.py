@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -22,11 +23,28 @@ def teams() -> QuerySet[Team]:
     return Team.objects.order_by("name")
 
 
-def create_team(name: str) -> Team:
-    team = Team(name=name)
+def create_team(asker: Asker, *, name: str, weight: float, priority: str) -> Team:
+    team = Team(name=name, weight=weight, priority=priority)
     with transaction.atomic():
         team.full_clean()
+        _told(team, asker)
         team.save()
+    return team
+
+
+def change_team(id: int, asker: Asker, changes: dict[str, Any]) -> Team:
+    """What is so already makes no version."""
+    with transaction.atomic():
+        team = teams().select_for_update().filter(pk=id).first()
+        if team is None:
+            raise ManagementRefused("not_found", f"There is no team {id}.")
+        changed = [name for name, value in changes.items() if getattr(team, name) != value]
+        for name in changed:
+            setattr(team, name, changes[name])
+        if changed:
+            team.full_clean()
+            _told(team, asker)
+            team.save()
     return team
 
 
@@ -69,5 +87,5 @@ def revoke_key(public_id: str, asker: Asker) -> ApiKey:
     return key
 
 
-def _told(key: ApiKey, asker: Asker) -> None:
-    key._change_reason = asker.label  # type: ignore[attr-defined]  # simple_history reads it
+def _told(row: Team | ApiKey, asker: Asker) -> None:
+    row._change_reason = asker.label  # type: ignore[union-attr]  # simple_history reads it

@@ -23,8 +23,10 @@ WORDS = "an administrator can see its last words"
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be carried. `head` is the request's head as the child gets it."""
+    """What is to be carried. `id` is what the client knows it by, `head` the request's head as the
+    child gets it."""
 
+    id: str
     head: bytes
     body: Body
     model: str
@@ -65,15 +67,18 @@ class Forwarding:
 
     async def _acquire(self) -> Lease:
         order, watch = self._order, self._watch
-        now = watch.loop.time()
+        caller, now = order.caller, watch.loop.time()
         watch.queued = True
         try:
             with watch:
                 return await self._carriers.scheduler.acquire(
                     order.model,
-                    tenant=order.caller.team,
+                    tenant=caller.team,
                     age=now - order.arrived,
                     autoload=order.autoload,
+                    weight=caller.policy.weight,
+                    priority=caller.policy.priority,
+                    request=order.id,
                 )
         finally:
             watch.queued = False

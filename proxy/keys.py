@@ -17,6 +17,7 @@ import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from typing import cast
 
 from django.conf import settings
 from django.db import Error as DatabaseError
@@ -28,7 +29,7 @@ from proxy.conf import ProxyConfig
 from proxy.headers import RawHeaders
 from proxy.models import DEFAULT_TEAM, ApiKey, Scope, Team
 from proxy.queries import CLOSE_SECONDS, DatabaseThread, Shared
-from scheduler.protocol import Refused
+from scheduler.protocol import PriorityName, Refused
 
 logger = logging.getLogger(__name__)
 
@@ -48,11 +49,20 @@ LOCK_WAIT_MILLISECONDS = 1000
 
 
 @dataclass(frozen=True, slots=True)
+class Policy:
+    """How a team stands in the queue."""
+
+    weight: float = 1.0
+    priority: PriorityName = "normal"
+
+
+@dataclass(frozen=True, slots=True)
 class Caller:
     """Whose request it is. `key` is the key's public id, or empty."""
 
     team: str
     key: str = ""
+    policy: Policy = Policy()
 
 
 def pepper(secret_key: str) -> bytes:
@@ -127,6 +137,7 @@ class _Known:
     team: str = ""
     digest: str = _NO_DIGEST
     expires_at: float | None = None
+    policy: Policy = Policy()
 
 
 _NOBODY = _Known()
@@ -134,10 +145,12 @@ _NOBODY = _Known()
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """All usable keys by public id, and when they were asked for."""
+    """All usable keys by public id, and when they were asked for. `default` is the default team's
+    policy: it counts for the keys of `serve`'s command line."""
 
     looked_at: float
     keys: dict[str, _Known]
+    default: Policy = Policy()
 
 
 class KeyRing:
@@ -154,6 +167,7 @@ class KeyRing:
         self._pepper = pepper(config.secret_key)
         self._plain = [secret_digest(key.encode(), self._pepper) for key in config.api_keys]
         self._table = _Table(float("-inf"), {})
+        self._policy_asked_at = float("-inf")
         self._reader = DatabaseThread("keys")
         self._look_up = Shared(self._reader, self._read, SPACING_SECONDS)
         self._last_uses = LastUses()
@@ -161,7 +175,7 @@ class KeyRing:
     async def identify(self, headers: RawHeaders) -> Caller:
         """Raises Refused: `invalid_api_key`, or `auth_unavailable` when the database fails."""
         if self._no_auth:
-            return Caller(DEFAULT_TEAM)
+            return Caller(DEFAULT_TEAM)  # who shares with nobody needs no policy, and no query
         key = key_in(headers)
         match = _FORMAT.fullmatch(key)
         if match is not None:
@@ -172,9 +186,9 @@ class KeyRing:
                 known = await self._newer(public_id, known if age < STALE_SECONDS else None)
             if self._fits(known, secret):
                 self._last_uses.note(public_id)
-                return Caller(known.team, public_id)
+                return Caller(known.team, public_id, known.policy)
         if self._is_plain(key):
-            return Caller(DEFAULT_TEAM)
+            return Caller(DEFAULT_TEAM, policy=await self._default_policy())
         raise Refused("invalid_api_key", "This API key is not valid, or no longer.")
 
     async def close(self) -> None:
@@ -192,6 +206,15 @@ class KeyRing:
             return False
         digest = secret_digest(key, self._pepper)
         return any([hmac.compare_digest(digest, plain) for plain in self._plain])
+
+    async def _default_policy(self) -> Policy:
+        """As the database says; as it last said while it fails. Asked for once in a second, so that
+        a database that hangs holds up one request of those that need nothing else of it."""
+        now = time.monotonic()
+        if now - max(self._table.looked_at, self._policy_asked_at) > CACHE_SECONDS:
+            self._policy_asked_at = now
+            await self._newer("", _NOBODY)
+        return self._table.default
 
     async def _newer(self, public_id: str, stale: _Known | None) -> _Known:
         """What the database says now; `stale` if it does not say it soon."""
@@ -214,7 +237,8 @@ class KeyRing:
     def _read(self) -> _Table:
         """In the thread. It is kept also when nobody waits for it any more."""
         begun = time.monotonic()
-        self._table = _Table(begun, _usable_keys())
+        default = _default_policy() if self._plain else Policy()
+        self._table = _Table(begun, _usable_keys(), default)
         return self._table
 
 
@@ -260,11 +284,27 @@ def _usable_key(public_id: str) -> ApiKey | None:
 
 def _usable_keys() -> dict[str, _Known]:
     rows = ApiKey.objects.filter(revoked_at=None).order_by()
-    found = rows.values_list("public_id", "team__name", "digest", "expires_at")
+    found = rows.values_list(
+        "public_id", "team__name", "digest", "expires_at", "team__weight", "team__priority"
+    )
     return {
-        public_id: _Known(team, digest, None if expires_at is None else expires_at.timestamp())
-        for public_id, team, digest, expires_at in found
+        public_id: _Known(
+            team,
+            digest,
+            None if expires_at is None else expires_at.timestamp(),
+            _policy(weight, priority),
+        )
+        for public_id, team, digest, expires_at, weight, priority in found
     }
+
+
+def _default_policy() -> Policy:
+    found = Team.objects.filter(name=DEFAULT_TEAM).values_list("weight", "priority").first()
+    return Policy() if found is None else _policy(*found)
+
+
+def _policy(weight: float, priority: str) -> Policy:
+    return Policy(weight, cast(PriorityName, priority))
 
 
 def _set_last_use(public_ids: list[str]) -> None:

@@ -6,21 +6,41 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from ninja import Schema
-from pydantic import Field
+from pydantic import Field, StrictFloat
 
+from models_registry.schemas import Urgency
 from models_registry.shapes import Moment, Page, Strict
-from proxy.models import DEFAULT_TEAM
+from proxy.models import DEFAULT_TEAM, LEAST_WEIGHT, MOST_WEIGHT
 
 Name = Annotated[str, Field(min_length=1, max_length=100)]
 
 
+Weight = Annotated[StrictFloat, Field(ge=LEAST_WEIGHT, le=MOST_WEIGHT, allow_inf_nan=False)]
+
+
+def _if_named(**described: Any) -> Any:
+    """A field of a patch that cannot be null: left out, it stays as it is."""
+    return Field(None, **described)
+
+
 class TeamIn(Strict):
     name: Name
+    weight: Weight = Field(1.0, description="Its share while others wait as well.")
+    priority: Urgency = "normal"
+
+
+class TeamPatch(Strict):
+    """What is left out stays as it is."""
+
+    weight: Weight = _if_named(description="Its share while others wait as well.")
+    priority: Urgency = _if_named()
 
 
 class TeamOut(Schema):
     id: int
     name: str
+    weight: float
+    priority: str
     created_at: datetime
 
 

@@ -57,11 +57,12 @@ class WholeFrames:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one answer. `read` counts the whole prompt, of which `cached` were not computed."""
+    """Tokens of one answer. `read` counts the whole prompt, of which `cached` were not computed.
+    What the answer does not state is None."""
 
-    read: int = 0
-    cached: int = 0
-    answered: int = 0
+    read: int | None = None
+    cached: int | None = None
+    answered: int | None = None
 
 
 _TAIL_BYTES = 16 << 10
@@ -94,20 +95,21 @@ class Tail:
             self._size -= len(self._chunks.popleft())
 
     def usage(self) -> Usage:
-        """Zeros where the answer states none."""
         found = _figures(b"".join(self._chunks))
         if not found:
             found = _figures(self._head)
         usage, timings = found.get("usage", {}), found.get("timings", {})
-        cached = _count(timings, "cache_n")
         details = usage.get("prompt_tokens_details")
-        if isinstance(details, dict):
-            cached = _count(details, "cached_tokens") or cached
-        return Usage(
-            read=_count(usage, "prompt_tokens") or cached + _count(timings, "prompt_n"),
-            cached=cached,
-            answered=_count(usage, "completion_tokens") or _count(timings, "predicted_n"),
-        )
+        cached = _count(details, "cached_tokens") if isinstance(details, dict) else None
+        if cached is None:
+            cached = _count(timings, "cache_n")
+        read, computed = _count(usage, "prompt_tokens"), _count(timings, "prompt_n")
+        if read is None and computed is not None:
+            read = computed + (cached or 0)
+        answered = _count(usage, "completion_tokens")
+        if answered is None:
+            answered = _count(timings, "predicted_n")
+        return Usage(read, cached, answered)
 
 
 def _figures(part: bytes) -> dict[str, dict[str, Any]]:
@@ -125,6 +127,7 @@ def _figures(part: bytes) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _count(figures: dict[str, Any], name: str) -> int:
+def _count(figures: dict[str, Any], name: str) -> int | None:
     value = figures.get(name)
-    return value if isinstance(value, int) and 0 <= value < 1 << 53 else 0
+    odd = isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 53
+    return None if odd else value

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
+from django.core.exceptions import ValidationError
 from django.core.management import call_command
+from django.db import IntegrityError
 
 from proxy.keys import stored_key
 from proxy.models import ApiKey, Team
@@ -91,6 +93,53 @@ def test_a_team_is_made_once(manager):
     assert manager.post("/teams", {"name": "builders"}).param == "name"
     assert manager.post("/keys", {"name": "ci", "team": "builders"}).json["team"] == "builders"
     assert [row["name"] for row in manager.get("/keys?team=builders").json["items"]] == ["ci"]
+
+
+def test_how_a_team_stands_in_the_queue_is_edited_and_kept_in_its_history(manager):
+    made = manager.post("/teams", {"name": "builders", "weight": 2, "priority": "low"}).json
+    assert (made["weight"], made["priority"]) == (2.0, "low")
+
+    changed = manager.patch(f"/teams/{made['id']}", {"priority": "high"})
+
+    assert (changed.status, changed.json["weight"], changed.json["priority"]) == (200, 2.0, "high")
+    newest, oldest = Team.objects.get(name="builders").history.all()
+    assert (oldest.priority, newest.priority) == ("low", "high")
+    assert newest.history_change_reason.startswith("the admin key robot")
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b'{"weight": 0}', "weight"),
+        (b'{"weight": -1}', "weight"),
+        (b'{"weight": 1000.1}', "weight"),
+        (b'{"weight": NaN}', "weight"),
+        (b'{"weight": Infinity}', "weight"),
+        (b'{"weight": "2"}', "weight"),
+        (b'{"weight": null}', "weight"),
+        (b'{"weight": true}', "weight"),
+        (b'{"priority": "urgent"}', "priority"),
+        (b'{"priority": null}', "priority"),
+        (b'{"name": "other"}', "name"),
+    ],
+)
+def test_how_no_team_can_stand_is_refused_at_its_field(manager, body, field):
+    answer = manager.patch("/teams/1", body)
+
+    assert (answer.status, answer.code, answer.param) == (422, "validation_failed", field)
+    assert Team.objects.get().weight == 1.0
+
+
+def test_a_team_that_is_not_there_cannot_be_changed(manager):
+    assert manager.patch("/teams/999", {"weight": 2}).code == "not_found"
+
+
+@pytest.mark.parametrize("weight", [0.0, -1.0, float("inf"), float("nan")])
+def test_a_weight_that_is_no_share_passes_no_check(weight):
+    with pytest.raises(ValidationError, match="number from"):
+        Team(name="odd", weight=weight).full_clean()
+    with pytest.raises(IntegrityError):
+        Team.objects.create(name="odd", weight=weight)
 
 
 def test_the_command_makes_an_admin_key(scheduler, capsys):

@@ -18,8 +18,8 @@ from django.utils import timezone
 
 from proxy import keys
 from proxy.conf import ProxyConfig
-from proxy.keys import Caller, KeyRing, create_key
-from proxy.models import ApiKey
+from proxy.keys import Caller, KeyRing, Policy, create_key
+from proxy.models import ApiKey, Team
 from scheduler.protocol import Refused
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -293,6 +293,39 @@ async def test_keys_of_the_command_line_belong_to_the_default_team():
 
     assert await ring.identify(bearer("open")) == Caller("default")
     assert await refusal(ring, bearer("opem")) == "invalid_api_key"
+    await ring.close()
+
+
+async def test_a_caller_stands_in_the_queue_as_its_team_does(ring, key, monkeypatch):
+    assert (await ring.identify(bearer(key))).policy == Policy(1.0, "normal")
+    await Team.objects.filter(name="blue").aupdate(weight=2.5, priority="high")
+    monkeypatch.setattr(keys, "CACHE_SECONDS", 0.0)
+
+    assert (await ring.identify(bearer(key))).policy == Policy(2.5, "high")
+
+
+async def test_keys_of_the_command_line_stand_as_the_default_team_does(monkeypatch):
+    ring = KeyRing(config(api_keys=("open",)))
+    await Team.objects.acreate(name="default", weight=0.5, priority="low")
+
+    assert (await ring.identify(bearer("open"))).policy == Policy(0.5, "low")
+    await Team.objects.aupdate(priority="high")
+    assert (await ring.identify(bearer("open"))).policy == Policy(0.5, "low")
+    monkeypatch.setattr(keys, "CACHE_SECONDS", 0.0)
+    assert (await ring.identify(bearer("open"))).policy == Policy(0.5, "high")
+    await ring.close()
+
+
+async def test_keys_of_the_command_line_need_no_database(counted, monkeypatch):
+    monkeypatch.setattr(keys, "LOOKUP_OF_KNOWN_SECONDS", 0.02)
+    ring = KeyRing(config(api_keys=("open",)))
+    counted.hang.clear()
+    await asyncio.gather(*(ring.identify(bearer("open")) for _ in range(20)))
+
+    assert await ring.identify(bearer("open")) == Caller("default")
+    assert counted.queries == 1
+    counted.hang.set()
+    await ring.close()
 
 
 async def test_without_authentication_any_key_or_none_will_do():

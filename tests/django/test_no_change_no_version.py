@@ -29,6 +29,8 @@ def kept() -> tuple[object, ...]:
         ("POST", f"{PATH}/pin", None),
         ("PATCH", "/aliases/other", {}),
         ("PATCH", "/aliases/other", {"name": "other", "preset": "user/repo:Q4_K_M"}),
+        ("PATCH", "/teams/1", {}),
+        ("PATCH", "/teams/1", {"weight": 1, "priority": "normal"}),
     ],
 )
 def test_the_management_api_makes_no_version_of_what_is_so_already(
@@ -41,7 +43,7 @@ def test_the_management_api_makes_no_version_of_what_is_so_already(
     answer = manager.ask(verb, path, body)
 
     assert answer.status == 200
-    assert answer.json["name"] in ("user/repo:Q4_K_M", "other")
+    assert answer.json["name"] in ("user/repo:Q4_K_M", "other", "default")
     assert kept() == before
 
 
@@ -60,7 +62,8 @@ def test_a_form_saved_as_it_was_makes_no_version(admin_client: Client, preset: P
          {"name": "other", "preset": preset.pk}),
         (reverse("admin:models_registry_modelfile_change", args=[preset.model_file_id]),
          {"path": preset.model_file.path, "mmproj": ""}),
-        (reverse("admin:proxy_team_change", args=[team.pk]), {"name": team.name}),
+        (reverse("admin:proxy_team_change", args=[team.pk]),
+         {"name": team.name, "weight": "1", "priority": "normal"}),
     ]:  # fmt: skip
         assert admin_client.post(page, fields).status_code == 302
 

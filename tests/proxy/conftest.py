@@ -30,7 +30,7 @@ def house(tmp_path: Path) -> Callable[..., Any]:
     """`async with house(script, ...)`: one child a script, granted in this order."""
 
     @asynccontextmanager
-    async def opened(*scripts: Script, **settings: Any) -> AsyncIterator[House]:
+    async def opened(*scripts: Script, keys: Any = None, **settings: Any) -> AsyncIterator[House]:
         config = ProxyConfig(
             control_socket=tmp_path / "control.sock",
             temp_folder=tmp_path / "tmp",
@@ -44,7 +44,7 @@ def house(tmp_path: Path) -> Callable[..., Any]:
                 for path, script in zip(paths, scripts, strict=True)
             ]
             scheduler = FakeScheduler([str(path) for path in paths])
-            app = GatewayApp(config, scheduler=scheduler)  # type: ignore[arg-type]
+            app = GatewayApp(config, scheduler=scheduler, keys=keys)  # type: ignore[arg-type]
             yield House(app, scheduler, children)
             await app.close()
 

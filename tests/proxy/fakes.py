@@ -25,11 +25,16 @@ class FakeLease:
         self.lost = asyncio.Event()
         self.released = False
         self.abandoned = False
-        self.tokens = (0, 0, 0)
+        self.tokens: tuple[int | None, ...] = (None, None, None)
         self._scheduler = scheduler
 
     async def release(
-        self, *, died: bool = False, read: int = 0, cached: int = 0, answered: int = 0
+        self,
+        *,
+        died: bool = False,
+        read: int | None = None,
+        cached: int | None = None,
+        answered: int | None = None,
     ) -> Ended | None:
         if self.released:
             return None
@@ -54,6 +59,9 @@ class Asked:
     tenant: str
     age: float
     autoload: bool
+    weight: float
+    priority: str
+    request: str
 
 
 @dataclass
@@ -98,8 +106,11 @@ class FakeScheduler:
         kind: str = "post",
         age: float = 0.0,
         autoload: bool = True,
+        weight: float = 1.0,
+        priority: str = "normal",
+        request: str = "",
     ) -> FakeLease:
-        self.asked.append(Asked(preset, tenant, age, autoload))
+        self.asked.append(Asked(preset, tenant, age, autoload, weight, priority, request))
         self._answer()
         if self.refusal is not None:
             raise self.refusal

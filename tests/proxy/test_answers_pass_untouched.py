@@ -54,7 +54,7 @@ async def test_an_answer_arrives_whole_with_its_length_and_status(house):
     assert exchange.status == 418
     assert exchange.header(b"content-length") == str(len(exchange.body)).encode()
     assert exchange.ended_well
-    assert h.scheduler.leases[0].tokens == (5, 0, 0)
+    assert h.scheduler.leases[0].tokens == (5, None, None)
     assert not h.scheduler.held
 
 

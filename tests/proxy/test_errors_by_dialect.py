@@ -69,6 +69,34 @@ async def test_what_waiting_cures_says_how_long_to_wait(house, path):
     assert exchange.json["error"]["code"] == "queue_full"
 
 
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/completions"])
+@pytest.mark.parametrize("code", ["model_queue_full", "tenant_queue_full"])
+@pytest.mark.parametrize(("seconds", "told"), [(0.0, b"1"), (41.0, b"41"), (41.01, b"42")])
+async def test_a_full_queue_of_ones_own_is_a_429_that_says_when_to_come_again(
+    house, path, code, seconds, told
+):
+    async with house(answers) as h:
+        h.scheduler.refusal = Refused(code, "too many wait", retry_after_seconds=seconds)
+        exchange = await Exchange(h.app, path, body=chat()).end()
+
+    assert exchange.status == 429
+    assert exchange.header(b"retry-after") == told
+    assert exchange.header(b"x-should-retry") is None
+    assert exchange.json["error"]["code"] == code
+    assert exchange.json["error"]["type"] == "rate_limit_error"
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/completions"])
+async def test_a_model_that_is_too_large_is_not_worth_another_try(house, path):
+    async with house(answers) as h:
+        h.scheduler.refusal = Refused("model_too_large", "it lacks 900 MiB")
+        exchange = await Exchange(h.app, path, body=chat()).end()
+
+    assert exchange.status == 503
+    assert exchange.header(b"retry-after") is None
+    assert exchange.header(b"x-should-retry") == b"false"
+
+
 @pytest.mark.parametrize("path", ["/v1/nothing", "/v1/models/", "/v1", "/models/x"])
 async def test_an_unknown_path_is_a_json_404(house, path):
     async with house(answers) as h:

@@ -151,3 +151,13 @@ async def test_a_long_header_that_stays_with_the_gateway_is_no_reason(house):
 
     assert exchange.status == 200
     assert h.child.received[0].header("x-long") == "x" * 7000
+
+
+async def test_the_scheduler_knows_a_request_by_the_id_that_its_client_got(house):
+    async with house(answers) as h:
+        chosen = await Exchange(h.app, body=chat(), headers=[(b"x-request-id", b"mine-1")]).end()
+        given = await Exchange(h.app, body=chat()).end()
+
+    ids = [exchange.header(b"x-request-id").decode() for exchange in (chosen, given)]
+    assert [asked.request for asked in h.scheduler.asked] == ids
+    assert ids[0] == "mine-1"

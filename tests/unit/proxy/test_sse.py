@@ -107,6 +107,23 @@ def test_an_answers_text_cannot_pass_for_its_usage():
 
 
 @pytest.mark.parametrize(
+    ("answer", "usage"),
+    [
+        (b'{"usage":{"prompt_tokens":0,"completion_tokens":0}}', Usage(0, None, 0)),
+        (b'{"timings":{"predicted_n":4}}', Usage(None, None, 4)),
+        (b'{"timings":{"cache_n":3,"prompt_n":0}}', Usage(3, 3, None)),
+        (b'{"usage":{"prompt_tokens":true,"completion_tokens":9}}', Usage(None, None, 9)),
+        (b'{"error":{"code":400}}', Usage(None, None, None)),
+    ],
+)
+def test_what_is_not_stated_is_not_taken_for_none(answer, usage):
+    tail = Tail()
+    tail.push(answer)
+
+    assert tail.usage() == usage
+
+
+@pytest.mark.parametrize(
     "figures",
     [
         b'{"usage":{"prompt_tokens":-5,"completion_tokens":"9"}}',
