@@ -1,0 +1,109 @@
+"""Streams of requests: when they come, for which model, from whom, and how long their answers
+are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from random import Random
+
+from scheduler.core.values import PresetName
+
+from .workload import FOREVER, Arrival
+
+DAY = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Tokens of a request: lognormal, by their median and spread, within bounds; some answers are
+    long ones."""
+
+    read: float = 400.0
+    short: float = 120.0
+    long: float = 1200.0
+    long_share: float = 0.1
+    spread: float = 0.6
+    most: int = 4096
+
+    def draw(self, random: Random) -> tuple[int, int]:
+        median = self.long if random.random() < self.long_share else self.short
+        return self._tokens(self.read, random), self._tokens(median, random)
+
+    def _tokens(self, median: float, random: Random) -> int:
+        return max(1, min(self.most, int(median * math.exp(random.gauss(0.0, self.spread)))))
+
+
+SHORT = Answers(long_share=0.0)
+SHORT_AND_LONG = Answers()
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Requests per second over time: a mean, a daily swing of 0 to 1 around it, and bursts, which
+    begin at random, `burst_every` seconds apart on average, and bring so many requests at once."""
+
+    mean: float
+    swing: float = 0.0
+    burst_every: float = FOREVER
+    burst_size: int = 0
+    day: float = DAY
+
+    def at(self, when: float) -> float:
+        return self.mean * (1.0 - self.swing * math.cos(2.0 * math.pi * when / self.day))
+
+
+def zipf(models: int, exponent: float = 1.0) -> list[float]:
+    """How often each of so many models is asked for, the first most often; not normalised."""
+    return [1.0 / rank**exponent for rank in range(1, models + 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Requests of some tenants for some models; a burst is of one tenant for one model."""
+
+    rate: Rate
+    models: Sequence[PresetName]
+    popularity: Sequence[float]
+    tenants: Sequence[int] = (0,)
+    demand: Sequence[float] = (1.0,)  # how much of it each of the tenants asks
+    answers: Answers = SHORT_AND_LONG
+    patience: float = FOREVER
+    limit: float = FOREVER
+    streamed_share: float = 1.0
+
+    def arrivals(self, count: int, seed: str) -> Iterator[Arrival]:
+        """So many requests, in the order of time."""
+        random = Random(seed)
+        models, tenants = list(self.models), list(self.tenants)
+        by_model = list(accumulate(self.popularity))
+        by_tenant = list(accumulate(self.demand))
+        made = 0
+        for at, size in self._times(random):
+            model = random.choices(models, cum_weights=by_model)[0]
+            tenant = random.choices(tenants, cum_weights=by_tenant)[0]
+            for _ in range(size):
+                read, answered = self.answers.draw(random)
+                streamed = self.streamed_share >= 1.0 or random.random() < self.streamed_share
+                yield Arrival(
+                    at, model, tenant, read, answered, self.patience, self.limit, streamed
+                )
+                made += 1
+                if made >= count:
+                    return
+
+    def _times(self, random: Random) -> Iterator[tuple[float, int]]:
+        """Poisson by thinning where the rate swings; with each, how many come at once."""
+        rate, now = self.rate, 0.0
+        top = rate.mean * (1.0 + rate.swing)
+        burst = random.expovariate(1.0 / rate.burst_every) if rate.burst_size else FOREVER
+        while True:
+            now += random.expovariate(top)
+            while burst <= now:
+                yield burst, rate.burst_size
+                burst += random.expovariate(1.0 / rate.burst_every)
+            if not rate.swing or random.random() * top < rate.at(now):
+                yield now, 1
