@@ -18,7 +18,7 @@ from models_registry.errors import EngineMissing, OptionError
 from models_registry.memory_options import memory_options
 from models_registry.model_paths import FilesState, files_state
 from models_registry.models import ModelFile, Preset
-from models_registry.policy import keep_alive_seconds, min_residency_seconds
+from models_registry.policy import min_residency_seconds
 from models_registry.preset_options import preset_layer
 from models_registry.revision import registry_revision as registry_revision
 
@@ -33,7 +33,7 @@ SLEEP = "sleep-idle-seconds"
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
     """How to run a preset, as the registry was at one revision. Times in seconds; None is the
-    gateway's own, an infinite `keep_alive_seconds` never.
+    gateway's own, a negative `keep_alive_seconds` never.
 
     `argv` are llama-server's arguments without the program and without what the engine adds itself
     (listening, alias, offline). `fingerprint` changes when what would be started changes.
@@ -143,7 +143,7 @@ def _unstartable(preset: Preset, names: set[str], problem: str) -> LaunchSpec:
         priority=preset.priority,
         max_wait_seconds=preset.max_wait,
         min_residency_seconds=min_residency_seconds(preset),
-        keep_alive_seconds=keep_alive_seconds(preset),
+        keep_alive_seconds=preset.keep_alive,
         queue_limit=preset.queue_limit,
         readiness_probe=preset.readiness_probe,
         problem=problem,

@@ -6,7 +6,6 @@ what runs already.
 
 from __future__ import annotations
 
-from math import inf
 from typing import TYPE_CHECKING
 
 from django.conf import settings
@@ -74,11 +73,6 @@ def min_residency_seconds(preset: Preset) -> float | None:
     preset was saved: a min residency never counts beyond it."""
     stays, waits = _residency_and_wait(preset)
     return preset.min_residency if stays <= waits else waits
-
-
-def keep_alive_seconds(preset: Preset) -> float | None:
-    """As it counts; None: the gateway's own, infinite: never ended for being idle."""
-    return inf if preset.keep_alive == NEVER else preset.keep_alive
 
 
 def _residency_and_wait(preset: Preset) -> tuple[float, float]:

@@ -37,6 +37,8 @@ PRESETS = [
     ("extra_options", "top-k = many"),
     ("extra_options", "tensor-split = 1,b"),
     ("extra_options", "flash-attn = off\ncache-type-v = q8_0"),
+    ("min_residency", 30.5),
+    ("keep_alive", -0.5),
     ("extra_options", "batch-size = 8\nubatch-size = 16"),
 ]
 ALIASES = [("name", "taken"), ("name", "a,b"), ("name", "an-alias"), ("name", "a/..")]

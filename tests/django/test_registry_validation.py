@@ -102,6 +102,7 @@ def test_a_good_preset_is_saved_with_its_alias(admin_client: Client, model_file:
         ("alias = x", "refused because it is set by Corral"),
         ("m = /etc/passwd", "refused because it has a field of its own"),
         ("stop-timeout = 3", "set the preset&#x27;s own field: Stop timeout"),
+        ("keep-alive = 300", "set the preset&#x27;s own field: Keep alive"),
         ("load-on-startup = 1", "set the preset&#x27;s own field: Load on startup"),
         ("temprature = 1", "did you mean temperature?"),
         ("--host 0.0.0.0", "--host: refused because it would let the child listen"),

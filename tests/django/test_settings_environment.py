@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -42,11 +44,12 @@ def test_our_own_name_goes_before_llama_cpps() -> None:
     [
         lambda e: e.whole("A", default=1),
         lambda e: e.seconds("A", default=1.0),
+        lambda e: e.factor("A", default=1.0, least=1.0, most=16.0),
         lambda e: e.flag("A", default=True),
         lambda e: e.table("A"),
         lambda e: e.choice("A", default="x", among=("x", "y")),
     ],
-    ids=["whole", "seconds", "flag", "table", "choice"],
+    ids=["whole", "seconds", "factor", "flag", "table", "choice"],
 )
 @pytest.mark.parametrize("value", ["nonsense", "-1", "inf", "[1]", '{"a": 1}'])
 def test_nonsense_is_refused_with_the_variables_name(ask: object, value: str) -> None:
@@ -60,6 +63,27 @@ def test_a_number_out_of_range_is_refused(value: str) -> None:
         Environment({"A": value}).whole("A", default=1, least=1, most=65535)
 
 
+@pytest.mark.parametrize(
+    ("value", "expected"), [("", None), ("-1", None), ("0", 0.0), ("300", 300.0), ("1.5", 1.5)]
+)
+def test_a_keep_alive_that_is_unset_or_minus_one_is_none(
+    value: str, expected: float | None
+) -> None:
+    assert Environment({"A": value}).idle_seconds("A") == expected
+
+
+@pytest.mark.parametrize("value", ["-2", "5m", "inf", "nan"])
+def test_nonsense_as_keep_alive_is_refused_with_the_variables_name(value: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=r"^A="):
+        Environment({"A": value}).idle_seconds("A")
+
+
+@pytest.mark.parametrize("value", ["0.5", "17"])
+def test_a_factor_out_of_range_is_refused(value: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=r"^A=.* from 1 to 16"):
+        Environment({"A": value}).factor("A", default=1.0, least=1.0, most=16.0)
+
+
 SETTINGS = """
 from routerproj import settings
 print(settings.CORRAL_PORT, settings.CORRAL_MODELS_MAX, settings.CORRAL_MODELS_AUTOLOAD,
@@ -67,10 +91,12 @@ print(settings.CORRAL_PORT, settings.CORRAL_MODELS_MAX, settings.CORRAL_MODELS_A
 """
 
 
-def settings_with(var: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+def settings_with(
+    var: Path, program: str = SETTINGS, **variables: str
+) -> subprocess.CompletedProcess[str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("CORRAL_", "LLAMA_"))}
     return subprocess.run(
-        [sys.executable, "-c", SETTINGS],
+        [sys.executable, "-c", program],
         env=kept | {"CORRAL_VAR": str(var)} | variables,
         cwd=ROOT,
         capture_output=True,
@@ -106,3 +132,92 @@ def test_a_secret_key_that_is_too_short_is_refused(tmp_path: Path) -> None:
     done = settings_with(tmp_path)
 
     assert "holds no usable secret key" in done.stderr
+
+
+def test_a_residency_longer_than_the_wait_is_refused_with_both_names(tmp_path: Path) -> None:
+    done = settings_with(tmp_path, CORRAL_MIN_RESIDENCY="40", CORRAL_MAX_WAIT="20")
+
+    assert "CORRAL_MIN_RESIDENCY=40 is more than CORRAL_MAX_WAIT=20" in done.stderr
+
+
+SCHEDULER = """
+import django, json
+from dataclasses import asdict
+django.setup()
+from scheduler.conf import scheduler_config
+from scheduler.core.values import Config
+config = scheduler_config()
+own = (config.health_every_seconds, config.health_tries, config.event_log)
+print(json.dumps([asdict(config.planner), asdict(Config()), own]))
+"""
+
+
+def scheduler_with(var: Path, **variables: str) -> list[Any]:
+    """What the planner is told, what it would take by itself, and what is the shell's own."""
+    done = settings_with(var, SCHEDULER, DJANGO_SETTINGS_MODULE="routerproj.settings", **variables)
+    assert done.returncode == 0, done.stderr
+    found: list[Any] = json.loads(done.stdout)
+    return found
+
+
+def test_the_settings_defaults_are_the_planners_own(tmp_path: Path) -> None:
+    planner, default, own = scheduler_with(tmp_path)
+
+    assert planner == default
+    assert own == [5.0, 3, False]
+
+
+def test_every_variable_of_the_scheduler_reaches_it(tmp_path: Path) -> None:
+    planner, default, own = scheduler_with(
+        tmp_path,
+        CORRAL_MAX_WAIT="21",
+        CORRAL_QUANTUM="22",
+        CORRAL_MIN_RESIDENCY="20",
+        CORRAL_MODEL_KEEP_ALIVE="24",
+        CORRAL_OVERSUBSCRIBE="1.5",
+        CORRAL_MAX_PRIORITY_JUMP="26",
+        CORRAL_VICTIM_POLICY="cost",
+        CORRAL_QUEUE_LIMIT_PER_MODEL="28",
+        CORRAL_QUEUE_LIMIT_PER_TENANT="29",
+        CORRAL_HEALTH_EVERY="0",
+        CORRAL_HEALTH_TRIES="2",
+        CORRAL_EVENT_LOG="1",
+    )
+
+    assert {name: value for name, value in planner.items() if value != default[name]} == {
+        "max_wait_seconds": 21.0,
+        "quantum_seconds": 22.0,
+        "min_residency_seconds": 20.0,
+        "keep_alive_seconds": 24.0,
+        "oversubscribe": 1.5,
+        "max_priority_jump_seconds": 26.0,
+        "victim_policy": "cost",
+        "queue_limit_per_preset": 28,
+        "queue_limit_per_tenant": 29,
+    }
+    assert own == [0.0, 2, True]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("CORRAL_MAX_WAIT", "-1"),
+        ("CORRAL_QUANTUM", "soon"),
+        ("CORRAL_MIN_RESIDENCY", "nan"),
+        ("CORRAL_MODEL_KEEP_ALIVE", "5m"),
+        ("CORRAL_OVERSUBSCRIBE", "0"),
+        ("CORRAL_MAX_PRIORITY_JUMP", "inf"),
+        ("CORRAL_VICTIM_POLICY", "mru"),
+        ("CORRAL_QUEUE_LIMIT_PER_MODEL", "1.5"),
+        ("CORRAL_QUEUE_LIMIT_PER_TENANT", "-1"),
+        ("CORRAL_HEALTH_EVERY", "-1"),
+        ("CORRAL_HEALTH_TRIES", "0"),
+        ("CORRAL_EVENT_LOG", "yes please"),
+    ],
+)
+def test_nonsense_stops_the_start_with_the_variables_name(
+    tmp_path: Path, name: str, value: str
+) -> None:
+    done = settings_with(tmp_path, **{name: value})
+
+    assert f"{name}={value!r} is not" in done.stderr
