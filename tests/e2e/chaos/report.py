@@ -1,0 +1,101 @@
+"""What is left of the storm: figures, and every rule that was broken."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from .crowd import Fate, Outcome
+from .stage import MODELS_MAX
+from .storm import Storm
+from .watch import Life, Watch
+
+CUT_GRACE_SECONDS = 1.0
+GROWTH_MIB = 12.0
+"""What the scheduler may gain after its warm-up; a leak of 1 kB a request passes it in an hour."""
+
+
+@dataclass
+class Report:
+    seed: int
+    seconds: float
+    outcomes: Sequence[Outcome]
+    storm: Storm
+    watch: Watch
+    recovered: Mapping[str, float]
+    ends: Mapping[str, int]
+    """How instances ended, from the record: by reason."""
+    replayed: Sequence[str] = ()
+    violations: list[str] = field(default_factory=list)
+
+    def judge(self) -> None:
+        """Collects every broken rule."""
+        for outcome in self.outcomes:
+            if outcome.fate in (Fate.WRONG, Fate.SILENT) or not self._may_be_cut(outcome):
+                self.violations.append(str(outcome))
+        self.violations += [f"an orphan: {orphan}" for orphan in self.watch.orphans]
+        if self.watch.most_children > MODELS_MAX:
+            self.violations.append(f"{self.watch.most_children} children at once")
+        growth = self.oldest.growth
+        if growth > GROWTH_MIB:
+            self.violations.append(f"the scheduler has grown by {growth:.1f} MiB")
+
+    @property
+    def oldest(self) -> Life:
+        """The scheduler that lived longest."""
+        return max(self.watch.lives, key=lambda life: life.seconds)
+
+    def _may_be_cut(self, outcome: Outcome) -> bool:
+        """A connection breaks with its web process, and with nothing else."""
+        return outcome.fate is not Fate.CUT or any(
+            outcome.began <= until and outcome.ended >= since - CUT_GRACE_SECONDS
+            for since, until in self.storm.web_hit
+        )
+
+    def figures(self) -> dict[str, object]:
+        fates = Counter(outcome.fate for outcome in self.outcomes)
+        whole = Counter(o.preset for o in self.outcomes if o.fate is Fate.WHOLE)
+        told = Counter(
+            outcome.detail
+            for outcome in self.outcomes
+            if outcome.fate in (Fate.REFUSED, Fate.BROKEN_OFF)
+        )
+        waits = sorted(o.ended - o.began for o in self.outcomes if o.fate is not Fate.LEFT)
+        oldest = self.oldest
+        return {
+            "seed": self.seed,
+            "seconds": round(self.seconds, 1),
+            "requests": len(self.outcomes),
+            "fates": dict(fates),
+            "whole answers": dict(whole),
+            "errors": dict(told.most_common()),
+            "longest, seconds": round(waits[-1], 1) if waits else None,
+            "faults": dict(self.storm.faults.most_common()),
+            "children started": len(self.watch.children_seen),
+            "most children at once": self.watch.most_children,
+            "looks at the kernel": self.watch.looks,
+            "instances ended by": dict(self.ends),
+            "schedulers": len(self.watch.lives),
+            "oldest scheduler, seconds": round(oldest.seconds),
+            "its memory, MiB": [round(size, 1) for size in _few(oldest.after_warm_up()[1])],
+            "its growth after warm-up, MiB": round(oldest.growth, 2),
+            "its slope, MiB an hour": round(oldest.slope, 2),
+            "answers again after, seconds": {p: round(s, 1) for p, s in self.recovered.items()},
+            "replays": list(self.replayed),
+            "violations": len(self.violations),
+        }
+
+    def __str__(self) -> str:
+        lines = [json.dumps(self.figures(), indent=2)]
+        if self.violations:
+            lines += ["", *self.violations[:50], "", "What broke, and when:"]
+            lines += [f"{when:.2f} {what}" for when, what in self.storm.told[-400:]]
+        return "\n".join(lines)
+
+
+def _few(values: Iterable[float], count: int = 10) -> list[float]:
+    values = list(values)
+    step = max(1, len(values) // count)
+    return values[::step]

@@ -1,0 +1,98 @@
+"""Chaos on the real thing: everything that can break breaks at random, and nothing else does.
+
+CORRAL_CHAOS_SECONDS says for how long (60), CORRAL_CHAOS_SEED how (the same seed throws the same
+faults, not at the same requests), CORRAL_CHAOS_REPORT where the figures go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.support.gateway import Gateway
+
+from .chaos.crowd import Crowd
+from .chaos.report import Report
+from .chaos.stage import PRESETS, Stage, stage
+from .chaos.storm import Storm
+from .chaos.watch import Watch
+
+SECONDS = float(os.environ.get("CORRAL_CHAOS_SECONDS", "60"))
+SEED = int(os.environ.get("CORRAL_CHAOS_SEED", "1"))
+RECOVERY_SECONDS = 120.0
+SCHEDULER_SHARE, SCHEDULER_SECONDS = 0.4, 600.0
+"""For this share of the time, and at most so long, the scheduler is hit as well."""
+
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.slow,
+    pytest.mark.timeout(SECONDS + 2 * RECOVERY_SECONDS + 300),
+]
+
+
+@pytest.fixture
+def staged(tmp_path: Path) -> Iterator[Stage]:
+    with stage(tmp_path) as ready:
+        yield ready
+
+
+async def test_whatever_breaks_each_request_ends_rightly_and_nothing_is_left_behind(
+    staged: Stage,
+) -> None:
+    report = await _weather(staged)
+    report.judge()
+    _keep(report)
+
+    assert report.violations == [], str(report)
+
+
+async def _weather(staged: Stage) -> Report:
+    """Calm, storm, calm."""
+    loop = asyncio.get_running_loop()
+    crowd = Crowd(staged, random.Random(SEED + 1))
+    await crowd.learn()
+    bursts = set()
+
+    def burst(count: int) -> None:
+        bursts.add(asyncio.run_coroutine_threadsafe(crowd.burst(count), loop))
+
+    began = time.monotonic()
+    hit_until = began + min(SCHEDULER_SHARE * SECONDS, SCHEDULER_SECONDS)
+    storm = Storm(staged, random.Random(SEED), burst, hit_until)
+    watch, over = Watch(staged.gateway), asyncio.Event()
+    watch.start()
+    storm.start()
+    try:
+        loop.call_later(SECONDS, over.set)
+        await crowd.ask_until(over)
+    finally:
+        await asyncio.to_thread(storm.end)
+        for asked in bursts:
+            await asyncio.wrap_future(asked)
+    lasted = time.monotonic() - began
+    await asyncio.to_thread(staged.gateway.wait_ready, RECOVERY_SECONDS)
+    recovered = {preset: await crowd.answered_by(preset, RECOVERY_SECONDS) for preset in PRESETS}
+    await asyncio.to_thread(watch.end)
+    ends = _ends(staged.gateway)
+    return Report(SEED, lasted, crowd.outcomes, storm, watch, recovered, ends)
+
+
+def _ends(running: Gateway) -> Counter[str]:
+    with closing(sqlite3.connect(running.var / "corral.sqlite3", timeout=20)) as rows:
+        query = "SELECT reason FROM scheduler_instancerecord WHERE ended_at IS NOT NULL"
+        return Counter(reason for (reason,) in rows.execute(query))
+
+
+def _keep(report: Report) -> None:
+    if path := os.environ.get("CORRAL_CHAOS_REPORT"):
+        Path(path).write_text(f"{report}\n")
+    print(report)
