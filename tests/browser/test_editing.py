@@ -72,6 +72,29 @@ def test_a_preset_can_be_edited_and_loaded_on_a_telephone(desk: Desk) -> None:
     assert wider <= 0
 
 
+def test_a_presets_policy_can_be_edited_on_a_telephone(desk: Desk) -> None:
+    page = desk.logged_in(width=390)
+    open_preset(page, "beta")
+    wait, stay = page.get_by_label("Max wait"), page.get_by_label("Min residency")
+    expect(wait).to_have_attribute("placeholder", "unset: 30 (the gateway's own)")
+
+    page.get_by_label("Priority").select_option("high")
+    stay.fill("20")
+    wait.fill("10")
+    save(page)
+    expect(page.get_by_text("20 is more than max wait, 10: lower it")).to_be_visible()
+    wider = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    stay.fill("10")
+    page.get_by_label("Keep alive").fill("-1")
+    save(page)
+
+    expect(page.get_by_text("was changed successfully")).to_be_visible()
+    expect(page.get_by_label("Priority")).to_have_value("high")
+    expect(stay).to_have_value("10.0")
+    expect(page.get_by_label("Keep alive")).to_have_value("-1.0")
+    assert wider <= 0
+
+
 def test_nothing_is_cut_off_on_a_telephone(desk: Desk) -> None:
     page = desk.logged_in(width=390)
     open_preset(page, "alpha")
