@@ -12,16 +12,17 @@ import random
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from scheduler.runtime.replay import replay
 from tests.support.gateway import Gateway
 
 from .chaos.crowd import Crowd
 from .chaos.report import Report
+from .chaos.rules import Life
 from .chaos.stage import PRESETS, Stage, stage
 from .chaos.storm import Storm
 from .chaos.watch import Watch
@@ -39,16 +40,13 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def staged(tmp_path: Path) -> Iterator[Stage]:
-    with stage(tmp_path) as ready:
-        yield ready
-
-
-async def test_whatever_breaks_each_request_ends_rightly_and_nothing_is_left_behind(
-    staged: Stage,
+def test_whatever_breaks_each_request_ends_rightly_and_nothing_is_left_behind(
+    tmp_path: Path,
 ) -> None:
-    report = await _weather(staged)
+    with stage(tmp_path) as staged:
+        report = asyncio.run(_weather(staged))
+    report.watch.keep_event_logs()
+    _read_event_logs(report, tmp_path / "events")
     report.judge()
     _keep(report)
 
@@ -68,7 +66,8 @@ async def _weather(staged: Stage) -> Report:
     began = time.monotonic()
     hit_until = began + min(SCHEDULER_SHARE * SECONDS, SCHEDULER_SECONDS)
     storm = Storm(staged, random.Random(SEED), burst, hit_until)
-    watch, over = Watch(staged.gateway), asyncio.Event()
+    watch = Watch(staged.gateway, event_logs=staged.folder / "events")
+    over = asyncio.Event()
     watch.start()
     storm.start()
     try:
@@ -84,6 +83,18 @@ async def _weather(staged: Stage) -> Report:
     await asyncio.to_thread(watch.end)
     ends = _ends(staged.gateway)
     return Report(SEED, lasted, crowd.outcomes, storm, watch, recovered, ends)
+
+
+def _read_event_logs(report: Report, folder: Path) -> None:
+    """After everything has ended: each life of a scheduler, from its first event to its last."""
+    last = {log.name.rpartition("-")[0]: log for log in sorted(folder.glob("events-*.jsonl"))}
+    for log in last.values():
+        life = Life(log)
+        life.check()
+        report.lives.append(life)
+        again = replay(log)
+        if again.difference or again.missing:
+            report.replays.append(f"{again.difference} {again.missing}")
 
 
 def _ends(running: Gateway) -> Counter[str]:

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .crowd import Fate, Outcome
+from .rules import Life
 from .stage import MODELS_MAX
 from .storm import Storm
-from .watch import Life, Watch
+from .watch import Memory, Watch
 
 CUT_GRACE_SECONDS = 1.0
 GROWTH_MIB = 12.0
@@ -27,7 +28,10 @@ class Report:
     recovered: Mapping[str, float]
     ends: Mapping[str, int]
     """How instances ended, from the record: by reason."""
-    replayed: Sequence[str] = ()
+    lives: list[Life] = field(default_factory=list)
+    """Each scheduler's, from its event log."""
+    replays: list[str] = field(default_factory=list)
+    """Where a replay of a life differs from it."""
     violations: list[str] = field(default_factory=list)
 
     def judge(self) -> None:
@@ -38,14 +42,18 @@ class Report:
         self.violations += [f"an orphan: {orphan}" for orphan in self.watch.orphans]
         if self.watch.most_children > MODELS_MAX:
             self.violations.append(f"{self.watch.most_children} children at once")
+        self.violations += [
+            f"{life.path.name}: {rule}" for life in self.lives for rule in life.broken
+        ]
+        self.violations += [f"a replay differs: {difference}" for difference in self.replays]
         growth = self.oldest.growth
         if growth > GROWTH_MIB:
             self.violations.append(f"the scheduler has grown by {growth:.1f} MiB")
 
     @property
-    def oldest(self) -> Life:
+    def oldest(self) -> Memory:
         """The scheduler that lived longest."""
-        return max(self.watch.lives, key=lambda life: life.seconds)
+        return max(self.watch.schedulers, key=lambda life: life.seconds)
 
     def _may_be_cut(self, outcome: Outcome) -> bool:
         """A connection breaks with its web process, and with nothing else."""
@@ -77,13 +85,19 @@ class Report:
             "most children at once": self.watch.most_children,
             "looks at the kernel": self.watch.looks,
             "instances ended by": dict(self.ends),
-            "schedulers": len(self.watch.lives),
+            "schedulers": len(self.watch.schedulers),
             "oldest scheduler, seconds": round(oldest.seconds),
             "its memory, MiB": [round(size, 1) for size in _few(oldest.after_warm_up()[1])],
             "its growth after warm-up, MiB": round(oldest.growth, 2),
             "its slope, MiB an hour": round(oldest.slope, 2),
             "answers again after, seconds": {p: round(s, 1) for p, s in self.recovered.items()},
-            "replays": list(self.replayed),
+            "lives in the event log": len(self.lives),
+            "steps in the event log": sum(life.steps for life in self.lives),
+            "decisions": dict(sum((life.decided for life in self.lives), Counter[str]())),
+            "longest wait in the queue, seconds": round(
+                max((life.longest_wait for life in self.lives), default=0.0), 1
+            ),
+            "replays that differ": len(self.replays),
             "violations": len(self.violations),
         }
 

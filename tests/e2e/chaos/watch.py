@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import threading
 import time
@@ -18,7 +19,7 @@ ORPHAN_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
-class Life:
+class Memory:
     """The resident memory of one process over its life: seconds of its age, MiB."""
 
     pid: int
@@ -55,7 +56,9 @@ class Watch(threading.Thread):
     most_children: int = 0
     children_seen: set[int] = field(default_factory=set)
     orphans: list[str] = field(default_factory=list)
-    lives: list[Life] = field(default_factory=list)
+    schedulers: list[Memory] = field(default_factory=list)
+    event_logs: Path | None = None
+    """Where the event logs are kept: the scheduler removes old ones."""
     failure: BaseException | None = None
 
     def __post_init__(self) -> None:
@@ -87,9 +90,20 @@ class Watch(threading.Thread):
         self.children_seen |= children
         self.most_children = max(self.most_children, len(children))
         self._look_for_orphans(living)
+        self.keep_event_logs()
         for process in living:
             if process.role == "scheduler":
                 self._weigh(process.pid)
+
+    def keep_event_logs(self) -> None:
+        if self.event_logs is None:
+            return
+        self.event_logs.mkdir(exist_ok=True)
+        for log in (self.gateway.var / "logs").glob("events-*.jsonl"):
+            kept = self.event_logs / log.name
+            with contextlib.suppress(FileNotFoundError):  # removed in this very moment
+                if not kept.exists():
+                    kept.hardlink_to(log)
 
     def _look_for_orphans(self, living: Sequence[Process]) -> None:
         families = {process.pid for process in living} | {self.gateway.process.pid}
@@ -112,10 +126,10 @@ class Watch(threading.Thread):
         size = next((line for line in status.splitlines() if line.startswith("VmRSS:")), None)
         if size is None:
             return  # it ends
-        if not self.lives or self.lives[-1].pid != pid:
+        if not self.schedulers or self.schedulers[-1].pid != pid:
             self._born = time.monotonic()
-            self.lives.append(Life(pid, [], []))
-        life = self.lives[-1]
+            self.schedulers.append(Memory(pid, [], []))
+        life = self.schedulers[-1]
         assert isinstance(life.ages, list)
         assert isinstance(life.sizes, list)
         life.ages.append(time.monotonic() - self._born)
