@@ -110,13 +110,12 @@ class Command(BaseCommand):
 
     def _write_document(self, seed: int) -> None:
         path = Path(settings.BASE_DIR) / DOCUMENT
-        before, rest = _split(path.read_text(), BEGIN)
-        _, after = _split(rest, END)
+        with_measured(path.read_text(), "")  # refused before, not after, the work
         results = []
         for result in all_for_the_document(Config(), seed):
             results.append(result)
             self._show(result)
-        path.write_text(f"{before}{BEGIN}\n\n{document(results, seed)}\n\n{END}{after}")
+        path.write_text(with_measured(path.read_text(), document(results, seed)))
 
 
 def _at_least_one(text: str) -> int:
@@ -125,11 +124,13 @@ def _at_least_one(text: str) -> int:
     return int(text)
 
 
-def _split(text: str, mark: str) -> tuple[str, str]:
-    before, found, after = text.partition(mark)
-    if not found:
-        raise CommandError(f"{DOCUMENT} has no line {mark}")
-    return before, after
+def with_measured(page: str, measured: str) -> str:
+    """The page with that between its marks, and nothing else changed."""
+    before, begins, rest = page.partition(BEGIN)
+    _, ends, after = rest.partition(END)
+    if not begins or not ends:
+        raise CommandError(f"{DOCUMENT} needs the lines {BEGIN} and {END}")
+    return f"{before}{BEGIN}\n\n{measured}\n\n{END}{after}"
 
 
 def _policies(wished: list[str] | None) -> list[str]:
