@@ -40,11 +40,11 @@ def test_json_is_for_programs():
 def test_a_value_of_the_configuration_may_be_tried():
     def worst(seconds: int) -> float:
         wishes = (f"--set={name}_seconds={seconds}" for name in ("max_wait", "quantum"))
-        busy = ("--trace", "never-idle", "--requests", "1200", "--json")
+        busy = ("--trace", "never-idle", "--requests", "3000", "--json")
         (result,) = json.loads(said(*busy, *wishes))
         return float(result["policies"]["corral"]["worst"])
 
-    assert worst(5) < 60 < worst(200)
+    assert worst(5) < 60 < worst(2000)
 
 
 @pytest.mark.parametrize(
