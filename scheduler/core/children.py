@@ -81,8 +81,8 @@ class Children:
     def _replace_hung(self, instance: Instance, now: float) -> list[Decision]:
         """It answers nobody any more, so there is no answer to wait for. Who waits gets a new one;
         whose answer was under way learns of its end."""
-        if instance.state is State.STOPPING or instance.child is not State.LOADED:
-            return []  # it is being ended; or need not answer, while it loads or sleeps
+        if instance.state is State.STOPPING or not instance.has_loaded:
+            return []  # it is being ended; or loads, and a load that hangs is a load that stalls
         figures = (("answers", len(instance.leases)),)
         return [leaving.kill(instance, Reason.HUNG, now, figures=figures)]
 

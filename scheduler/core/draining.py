@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from . import leaving
 from .books import Books
-from .decisions import Decision, Figures
+from .decisions import Decision, Figures, Reason
 from .eviction import Eviction, take_until_enough
 from .instances import Fleet, Instance
 from .ledger import left_of
@@ -98,7 +98,11 @@ class Draining:
             instance = drainable.instance
             self._queue.reserve(entry, instance.id)
             figures = self._figures(drainable, entry, now)
-            decisions.append(leaving.drain_for(instance, entry.preset, figures))
+            if instance.busy:
+                decisions.append(leaving.drain_for(instance, entry.preset, figures))
+            else:
+                exit = leaving.ask_exit(instance, Reason.EVICTED, now, entry.preset, figures)
+                decisions.append(exit)
         return decisions, None
 
     def _enough(

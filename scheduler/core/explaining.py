@@ -74,12 +74,14 @@ class Explaining:
         self._estimates = estimates
 
     def entries(self, now: float) -> list[QueuedPreset]:
-        """In the order of the queue: those that wait for a load, then those that wait for one that
-        is under way, or for a slot."""
-        pending = self._order.all_in_order(now)
-        served = [e for e in self._queue.entries.values() if e.preset not in self._order]
-        served.sort(key=lambda entry: self._order.key(entry, now))
-        return self._pending_told(pending, now) + [self._served_told(e, now) for e in served]
+        """In the order of the queue."""
+        keyed = sorted(
+            ((self._order.key(entry, now), entry) for entry in self._queue.entries.values()),
+            key=lambda pair: pair[0],
+        )
+        pending = [entry for _, entry in keyed if entry.preset in self._order]
+        told = {queued.preset: queued for queued in self._pending_told(pending, now)}
+        return [told.get(e.preset) or self._served_told(e, now) for _, e in keyed]
 
     def explain(self, request: RequestId, now: float) -> Explanation | None:
         """None for one that does not wait."""

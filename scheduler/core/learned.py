@@ -48,13 +48,12 @@ class Learned:
         self._answers.pop(preset, None)
 
     def load(self, preset: PresetName) -> float:
-        learned = self._loads.get(preset)
-        if learned is not None:
-            return learned
+        """What the record knows, of more loads than this life has seen, comes first."""
         spec = self._presets.get(preset)
         if spec is not None and spec.load_seconds is not None:
             return spec.load_seconds
-        return _FIRST_GUESS_LOAD if self._any_load is None else self._any_load
+        learned = self._loads.get(preset)
+        return self.any_load() if learned is None else learned
 
     def any_load(self) -> float:
         return _FIRST_GUESS_LOAD if self._any_load is None else self._any_load

@@ -75,7 +75,8 @@ def settle(instance: Instance, now: float) -> list[Decision]:
         return []
     if instance.state is State.DRAINING:
         reason = instance.reason or Reason.UNLOADED
-        return [ask_exit(instance, reason, now, instance.for_preset)]
+        for_preset = instance.for_preset if reason is Reason.EVICTED else None
+        return [ask_exit(instance, reason, now, for_preset)]
     if instance.stale and not instance.leaving:
         return [ask_exit(instance, Reason.REPLACED, now)]
     return []

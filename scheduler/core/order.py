@@ -150,10 +150,6 @@ class Order:
         """Where it stands among all."""
         return waiter.place if waiter.place[0] else self._place(waiter, waiter.tenant, now)
 
-    def all_in_order(self, now: float) -> list[Entry]:
-        """For people who look: it sorts them all."""
-        return sorted(self._pending.values(), key=lambda entry: self.key(entry, now))
-
     def _place(self, waiter: Waiter, tenant: TenantId, now: float) -> Place:
         rank, start, number = waiter.place
         return rank, start + self._shares.penalty(tenant, now), number

@@ -124,7 +124,8 @@ class Planner:
         while gone := self._queue.expired(now):
             decisions += self._refuse_those_who_waited_too_long(gone, now)
             self._settle(decisions, now)
-        dues = self._next_deadline, self._admission.next_drain, self._queue.next_expiry()
+        deadline = None if self._next_deadline == _NEVER else self._next_deadline
+        dues = deadline, self._admission.next_drain, self._queue.next_expiry()
         return decisions + self._timer.set(dues, now)
 
     def _note(self, event: Event, now: float) -> list[Decision]:  # noqa: C901 - one row per event
@@ -208,10 +209,10 @@ class Planner:
         for preset in touched:
             entry = self._queue.entries.get(preset)
             if entry is None:
-                if preset in self._order:
-                    self._order.drop(preset)
-                    self._look_for_room = True
-                self._watch_idle(preset)
+                # What was loaded or drained for it may be another's now.
+                self._order.drop(preset)
+                self._look_for_room = True
+                decisions += self._note_idle(preset, now)
             else:
                 self._admission.register(entry)
                 self._run_clock(entry, now)
@@ -232,11 +233,14 @@ class Planner:
         for due in deadlines(instance, self.config, wanted=wanted):
             self._next_deadline = min(self._next_deadline, due)
 
-    def _watch_idle(self, preset: PresetName) -> None:
-        """Nobody waits for it any more: its keep-alive counts again."""
+    def _note_idle(self, preset: PresetName, now: float) -> list[Decision]:
+        """Nobody waits for it any more: its keep-alive counts again, and may have passed."""
         current = self._fleet.current(preset)
-        if current is not None:
-            self._watch(current)
+        if current is None:
+            return []
+        decisions = self._children.note_time(current, now)
+        self._watch(current)
+        return decisions
 
     def _note_deadlines(self, now: float) -> list[Decision]:
         self._next_deadline = _NEVER
