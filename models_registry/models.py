@@ -210,8 +210,8 @@ class Preset(Revised):
     )
     readiness_probe = models.BooleanField(
         default=False,
-        help_text="It must generate one token before it counts as loaded: a model that loads and "
-        "cannot answer is then a failed load, not a failed request.",
+        help_text="It must generate one token (or one embedding) before it counts as loaded: a "
+        "model that loads and cannot answer is then a failed load, not a failed request.",
     )
     version = models.PositiveIntegerField(
         default=0, editable=False, help_text="Raised by every save: who edits says what was seen."

@@ -52,7 +52,7 @@ class PresetForm(_PresetModelForm):
                 self._show_what_counts(name, fixed)
                 self._lock(name, key, value)
         for name in GATEWAYS_OWN.keys() & self.fields.keys():
-            told = f"unset: {gateways_own(name)} (the gateway's own)"
+            told = f"unset: {gateways_own(name)} (gateway)"
             self.fields[name].widget.attrs["placeholder"] = told
         if "extra_options" in self.fields and not self.may_edit_extra_options:
             field = self.fields["extra_options"]

@@ -40,7 +40,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='historicalpreset',
             name='readiness_probe',
-            field=models.BooleanField(default=False, help_text='It must generate one token before it counts as loaded: a model that loads and cannot answer is then a failed load, not a failed request.'),
+            field=models.BooleanField(default=False, help_text='It must generate one token (or one embedding) before it counts as loaded: a model that loads and cannot answer is then a failed load, not a failed request.'),
         ),
         migrations.AddField(
             model_name='historicalpreset',
@@ -75,7 +75,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='preset',
             name='readiness_probe',
-            field=models.BooleanField(default=False, help_text='It must generate one token before it counts as loaded: a model that loads and cannot answer is then a failed load, not a failed request.'),
+            field=models.BooleanField(default=False, help_text='It must generate one token (or one embedding) before it counts as loaded: a model that loads and cannot answer is then a failed load, not a failed request.'),
         ),
         migrations.AddField(
             model_name='preset',

@@ -76,7 +76,7 @@ def test_a_presets_policy_can_be_edited_on_a_telephone(desk: Desk) -> None:
     page = desk.logged_in(width=390)
     open_preset(page, "beta")
     wait, stay = page.get_by_label("Max wait"), page.get_by_label("Min residency")
-    expect(wait).to_have_attribute("placeholder", "unset: 30 (the gateway's own)")
+    expect(wait).to_have_attribute("placeholder", "unset: 30 (gateway)")
 
     page.get_by_label("Priority").select_option("high")
     stay.fill("20")

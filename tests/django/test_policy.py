@@ -278,14 +278,14 @@ def test_the_form_says_what_counts_where_nothing_is_set(
     told = {name: fields[name].widget.attrs.get("placeholder") for name in WHOLE}
     assert told == {
         "priority": None,
-        "max_wait": "unset: 30 (the gateway's own)",
-        "queue_limit": "unset: 64 (the gateway's own)",
-        "min_residency": "unset: 0 (the gateway's own)",
-        "keep_alive": "unset: until its room is needed (the gateway's own)",
+        "max_wait": "unset: 30 (gateway)",
+        "queue_limit": "unset: 64 (gateway)",
+        "min_residency": "unset: 0 (gateway)",
+        "keep_alive": "unset: until its room is needed (gateway)",
         "sleep_idle": "unset: the engine's own default",
         "readiness_probe": None,
     }
-    assert fields["stop_timeout"].widget.attrs["placeholder"] == "unset: 10 (the gateway's own)"
+    assert fields["stop_timeout"].widget.attrs["placeholder"] == "unset: 10 (gateway)"
 
 
 def test_all_of_it_is_edited_on_the_presets_page(
