@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import Query, Router, Status
+from ninja import Path, Query, Router, Status
 
 from models_registry.access import Needs, asker_of
 from models_registry.shapes import Page, Paged
 from proxy import editing
 from proxy.models import ApiKey, Team
-from proxy.schemas import KeyFilter, KeyIn, KeyOut, NewKeyOut, TeamIn, TeamOut, TeamPatch
+from proxy.schemas import KeyFilter, KeyIn, KeyOut, NewKeyOut, TeamId, TeamIn, TeamOut, TeamPatch
 
 keys = Router(tags=["keys"])
 teams = Router(tags=["teams"])
@@ -52,6 +52,6 @@ def create_team(request: HttpRequest, body: TeamIn) -> Status[Team]:
 
 
 @teams.patch("/{int:id}", auth=CHANGE_TEAMS, response=TeamOut)
-def change_team(request: HttpRequest, id: int, body: TeamPatch) -> Team:
+def change_team(request: HttpRequest, id: Path[TeamId], body: TeamPatch) -> Team:
     """How it stands in the queue; the gateway's processes know it within a second."""
     return editing.change_team(id, asker_of(request), body.model_dump(exclude_unset=True))

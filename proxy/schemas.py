@@ -18,6 +18,9 @@ Name = Annotated[str, Field(min_length=1, max_length=100)]
 Weight = Annotated[StrictFloat, Field(ge=LEAST_WEIGHT, le=MOST_WEIGHT, allow_inf_nan=False)]
 
 
+TeamId = Annotated[int, Field(ge=1, le=2**63 - 1)]
+
+
 def _if_named(**described: Any) -> Any:
     """A field of a patch that cannot be null: left out, it stays as it is."""
     return Field(None, **described)

@@ -9,16 +9,20 @@ from ninja import Query, Router
 
 from models_registry.access import Needs
 from models_registry.shapes import Page, Paged
-from scheduler.describing import live_snapshot, status
+from scheduler.describing import explained, live_snapshot, status, waiters_of
 from scheduler.models import DecisionRecord, InstanceRecord
+from scheduler.protocol import Explained
 from scheduler.schemas import (
     DecisionRecordFilter,
     DecisionRecordOut,
+    ExplainedOut,
     InstanceOut,
     InstanceRecordFilter,
     InstanceRecordOut,
     QueueEntryOut,
+    QueuePage,
     StatusOut,
+    WaiterOut,
 )
 
 live = Router(tags=["live"])
@@ -36,8 +40,21 @@ def list_instances(request: HttpRequest, page: Query[Page]) -> dict[str, Any]:
 
 @live.get("/queue", auth=VIEW_INSTANCES, response=Paged[QueueEntryOut])
 def list_queue(request: HttpRequest, page: Query[Page]) -> dict[str, Any]:
-    """The presets that requests wait for."""
+    """The presets that requests wait for, in the order in which they will be loaded."""
     return page.of(live_snapshot().queue)
+
+
+@live.get("/queue/{path:name}", auth=VIEW_INSTANCES, response=Paged[WaiterOut])
+def list_waiters(request: HttpRequest, name: str, page: Query[QueuePage]) -> dict[str, Any]:
+    """Who waits for a preset, the next first."""
+    told = waiters_of(name, limit=page.limit, offset=page.offset)
+    return {"items": told.items, "count": told.count}
+
+
+@live.get("/explain/{str:request_id}", auth=VIEW_INSTANCES, response=ExplainedOut)
+def explain(request: HttpRequest, request_id: str) -> Explained:
+    """Where a request stands, and why: by the `x-request-id` that its client got."""
+    return explained(request_id)
 
 
 @live.get("/status", auth=VIEW_INSTANCES, response=StatusOut)

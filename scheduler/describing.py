@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, TypeVar
 
 import msgspec
 from django.conf import settings
@@ -10,12 +11,40 @@ from django.conf import settings
 from models_registry.revision import registry_revision
 
 from .client import call
-from .protocol import Refused, Snapshot, SnapshotState
+from .protocol import (
+    REQUEST_TEXT,
+    Explain,
+    Explained,
+    Operation,
+    Refused,
+    Snapshot,
+    SnapshotState,
+    Waiters,
+    WaitersPage,
+)
+
+T = TypeVar("T")
 
 
 def live_snapshot() -> SnapshotState:
     """Raises Refused when the scheduler does not answer."""
-    return msgspec.convert(call(settings.CORRAL_CONTROL_SOCKET, Snapshot(id=1)), SnapshotState)
+    return _told(Snapshot(id=1), SnapshotState)
+
+
+def waiters_of(preset: str, *, limit: int, offset: int) -> WaitersPage:
+    """Raises Refused, also for a preset that does not exist."""
+    return _told(Waiters(1, preset, limit, offset), WaitersPage)
+
+
+def explained(request: str) -> Explained:
+    """Raises Refused, also for a request that neither waits nor is being answered."""
+    if not re.fullmatch(REQUEST_TEXT, request):
+        raise Refused("not_found", "no request has such an id: it is that of `x-request-id`")
+    return _told(Explain(id=1, request=request), Explained)
+
+
+def _told(operation: Operation, type: type[T]) -> T:
+    return msgspec.convert(call(settings.CORRAL_CONTROL_SOCKET, operation), type)
 
 
 def status() -> dict[str, Any]:

@@ -29,7 +29,8 @@ class _Operation(msgspec.Struct, tag_field="op", forbid_unknown_fields=True, fro
 
 Weight = Annotated[float, msgspec.Meta(ge=0.01, le=1000)]
 PriorityName = Literal["low", "normal", "high"]
-RequestText = Annotated[str, msgspec.Meta(pattern=r"^[!-~]{0,128}\Z")]
+REQUEST_TEXT = r"^[!-~]{0,128}\Z"
+RequestText = Annotated[str, msgspec.Meta(pattern=REQUEST_TEXT)]
 """What a client knows its request by: printable ASCII, at most 128 characters."""
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 

@@ -9,6 +9,7 @@ from ninja import Schema
 from pydantic import Field
 
 from models_registry.shapes import Moment, Page
+from scheduler.protocol import LAST_SHOWN, HoldupName
 
 _PRESET = Field("", max_length=200, description="Of this preset only.")
 _KIND = Field("", max_length=30, description="Of this kind only.")
@@ -30,10 +31,72 @@ class InstanceOut(Schema):
     meta: dict[str, Any] = Field(description="What the child reported when it became ready.")
 
 
+class VictimOut(Schema):
+    instance: int
+    preset: str
+
+
+_HOLDUP = (
+    "turn: other models are loaded first. loader: it is the next; another load is under way. room: "
+    "it is the next; `victims` are on their way out. busy: it is the next; all that could make way "
+    "are answering. load: its model is being loaded. slot: its model answers as many as it may."
+)
+_VICTIMS = "Instances that go, or drain, for it."
+_DRAIN_IN = "Seconds until a busy model takes no new request for its sake, at the latest."
+
+
 class QueueEntryOut(Schema):
     preset: str
     waiters: int
     oldest: float = Field(description="Seconds for which its first request has waited.")
+    holdup: HoldupName | None = Field(description=_HOLDUP)
+    seconds: float | None = Field(
+        description="Estimate until its next request is served; null: not known."
+    )
+    victims: list[VictimOut] = Field(description=_VICTIMS)
+    drain_in: float | None = Field(description=_DRAIN_IN)
+
+
+class QueuePage(Page):
+    offset: int = Field(0, ge=0, le=LAST_SHOWN)
+
+
+class WaiterOut(Schema):
+    position: int = Field(description="1: the next.")
+    request: str = Field(
+        description="Its `x-request-id`; empty for a load that a person asked for."
+    )
+    tenant: str = Field(description="The team's name.")
+    kind: str = Field(description="post, websocket, get, load or startup.")
+    priority: str = Field(description="Of team and preset together.")
+    waited: float = Field(description="Seconds since it first arrived.")
+    seconds: float | None = Field(description="Estimate until it is served; null: not known.")
+
+
+class ExplainedOut(Schema):
+    state: str = Field(
+        description="waiting, answering, or abandoned: its client has left, the model works on."
+    )
+    why: str = Field(description="All of it in words.")
+    request: str
+    preset: str
+    tenant: str = Field(description="The team's name.")
+    kind: str
+    priority: str
+    waited: float = Field(description="Seconds from its first arrival until now, or its lease.")
+    holdup: HoldupName | None = Field(description=_HOLDUP)
+    turn: int | None = Field(
+        description="Of its model: 1 is the next to be loaded, 0 needs no load."
+    )
+    position: int | None = Field(description="Among those who wait for its model; 1: the next.")
+    ahead: list[QueueEntryOut] = Field(
+        description="Models to be loaded before its own; 20 at most."
+    )
+    victims: list[VictimOut] = Field(description=_VICTIMS)
+    drain_in: float | None = Field(description=_DRAIN_IN)
+    seconds: float | None = Field(description="Estimate until it is served; null: not known.")
+    instance: int | None = Field(description="Which one answers it.")
+    answering: float | None = Field(description="Seconds for which it has had its lease.")
 
 
 class FailureOut(Schema):

@@ -16,9 +16,30 @@ import pytest
 from models_registry import ports
 from models_registry.ports import SchedulerRefused
 from scheduler.ports import ControlSocketScheduler
-from scheduler.protocol import ErrorBody, Operation, Reply, SnapshotState
+from scheduler.protocol import (
+    ErrorBody,
+    Explained,
+    Operation,
+    Reply,
+    SnapshotState,
+    WaitersPage,
+)
 
 EMPTY = SnapshotState(1, 0, 4, False, [], [], [])
+WAITING = Explained(
+    state="waiting",
+    why="its model is being loaded",
+    request="mine-1",
+    preset="b",
+    tenant="default",
+    kind="post",
+    priority="normal",
+    waited=1.5,
+    holdup="load",
+    turn=0,
+    position=1,
+    seconds=4.0,
+)
 
 
 class StandInScheduler:
@@ -27,6 +48,8 @@ class StandInScheduler:
     def __init__(self, socket: Path) -> None:
         self.socket = socket
         self.snapshot = EMPTY
+        self.waiters = WaitersPage("", 0, [])
+        self.explained = WAITING
         self.refuses: ErrorBody | None = None
         self.loaded = False
         self.instances = 1
@@ -44,6 +67,10 @@ class StandInScheduler:
         if name == "Load":
             loaded = self.loaded or operation.wait
             return Reply(operation.id, ok={"instance": 1} if loaded else {"queued": True})
+        if name == "Waiters":
+            return Reply(operation.id, ok=msgspec.to_builtins(self.waiters))
+        if name == "Explain":
+            return Reply(operation.id, ok=msgspec.to_builtins(self.explained))
         if name == "Unload":
             return Reply(operation.id, ok={"instances": self.instances})
         return Reply(operation.id, ok={})

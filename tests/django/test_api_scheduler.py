@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from scheduler.protocol import (
     Apply,
     ErrorBody,
+    Explain,
     Failure,
     InstanceState,
     Load,
     QueueEntry,
     SnapshotState,
     Unload,
+    Victim,
+    Waiter,
+    Waiters,
+    WaitersPage,
 )
 
 pytestmark = pytest.mark.django_db
@@ -20,6 +26,7 @@ pytestmark = pytest.mark.django_db
 PATH = "/presets/user/repo:Q4_K_M"
 NAME = "user/repo:Q4_K_M"
 LIVE = ["/instances", "/queue"]
+ASKED_FOR = ["/queue/user/repo:Q4_K_M", "/explain/mine-1"]
 ACTIONS = ["load", "load?wait=true", "unload", "unload?force=true", "apply"]
 
 
@@ -96,7 +103,7 @@ def test_without_a_scheduler_an_action_is_refused_and_worth_repeating(
     assert "x-should-retry" not in answer.headers
 
 
-@pytest.mark.parametrize("path", LIVE)
+@pytest.mark.parametrize("path", [*LIVE, *ASKED_FOR])
 def test_without_a_scheduler_nothing_live_is_invented(manager, scheduler, path):
     scheduler.socket.unlink()
 
@@ -124,7 +131,13 @@ def test_what_is_live_is_shown_as_the_scheduler_tells_it(manager, scheduler):
     )
     failure = Failure("b", "failed_to_load", 1, None, "no such tensor", 3.0, 27.0)
     scheduler.snapshot = SnapshotState(
-        9, 7, 4, False, [instance], [QueueEntry("b", 3, 1.5)], [failure]
+        9,
+        7,
+        4,
+        False,
+        [instance],
+        [QueueEntry("b", 3, 1.5, "busy", 21.5, [Victim(3, NAME)], 12.0)],
+        [failure],
     )
 
     instances, queue, status = (manager.get(path).json for path in (*LIVE, "/status"))
@@ -133,9 +146,62 @@ def test_what_is_live_is_shown_as_the_scheduler_tells_it(manager, scheduler):
     shown = instances["items"][0]
     assert (shown["instance"], shown["preset"], shown["stale"]) == (3, NAME, True)
     assert (shown["leases"], shown["abandoned"], shown["meta"]) == (2, 1, {"n_ctx": 8})
-    assert queue["items"] == [{"preset": "b", "waiters": 3, "oldest": 1.5}]
+    assert queue["items"] == [
+        {
+            "preset": "b",
+            "waiters": 3,
+            "oldest": 1.5,
+            "holdup": "busy",
+            "seconds": 21.5,
+            "victims": [{"instance": 3, "preset": NAME}],
+            "drain_in": 12.0,
+        }
+    ]
     assert status["scheduler"]["instances"] == status["scheduler"]["queue"] == 1
     assert status["scheduler"]["failures"][0]["words"] == "no such tensor"
+
+
+def test_who_waits_for_a_preset_is_shown_a_page_at_a_time(manager, scheduler):
+    waiter = Waiter(51, "mine-1", "builders", "post", "high", 2.5, None)
+    scheduler.waiters = WaitersPage(NAME, 52, [waiter])
+
+    page = manager.get(f"/queue/{NAME}?limit=1&offset=50").json
+
+    assert page == {"items": [msgspec.to_builtins(waiter)], "count": 52}
+    assert scheduler.asked[-1] == Waiters(1, NAME, 1, 50)
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [("limit=201", "limit"), ("limit=0", "limit"), ("offset=10001", "offset"), ("x=1", "x")],
+)
+def test_a_page_of_waiters_has_its_bounds(manager, scheduler, query, field):
+    answer = manager.get(f"/queue/{NAME}?{query}")
+
+    assert (answer.status, answer.param) == (422, field)
+    assert scheduler.times("Waiters") == 0
+
+
+def test_a_request_is_explained_by_the_id_that_its_client_got(manager, scheduler):
+    told = manager.get("/explain/mine-1")
+
+    assert (told.status, told.json) == (200, msgspec.to_builtins(scheduler.explained))
+    assert scheduler.asked[-1] == Explain(1, "mine-1")
+
+
+@pytest.mark.parametrize(
+    ("path", "refusal"),
+    [
+        ("/explain/gone", ErrorBody("not_found", "no request with this id waits")),
+        ("/queue/nope", ErrorBody("model_not_found", "no model is called 'nope'")),
+    ],
+)
+def test_what_is_not_there_is_a_404(manager, scheduler, path, refusal):
+    scheduler.refuses = refusal
+
+    answer = manager.get(path)
+
+    assert (answer.status, answer.code, answer.message) == (404, refusal.code, refusal.message)
 
 
 def test_an_unload_says_whether_anything_ran(manager, preset, scheduler):

@@ -31,7 +31,8 @@ def every_operation() -> list[tuple[str, str]]:
 
 
 def _example(parameter: re.Match[str]) -> str:
-    return {"id": "1", "public_id": "aaaaaaaa"}.get(parameter[1], "some/model:Q4_K_M")
+    known = {"id": "1", "public_id": "aaaaaaaa", "request_id": "mine-1"}
+    return known.get(parameter[1], "some/model:Q4_K_M")
 
 
 OPERATIONS = every_operation()
