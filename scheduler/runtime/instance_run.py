@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 from models_registry.launch import LaunchSpec
 from scheduler.core.decisions import Reason
+from scheduler.core.events import LoadingReported, ReadyReported, Silent, SleepingReported
 from scheduler.core.values import Exit, InstanceId, RequestId
 from scheduler.protocol import Ended
 
@@ -19,14 +21,21 @@ from .child_lines import ChildState, NotUnderstood, Report
 from .child_log import ChildLog
 from .engines.base import CannotStart, Command, Engine
 from .exits import describe, exit_of
+from .health import HealthRule, HealthWatch
 from .hearing import Hearing, InDoubt, NotBelieved, Stream
 
 logger = logging.getLogger(__name__)
 
 SETTLE_EVERY_SECONDS = 0.05
+KILLED_FOR_MEMORY = "the kernel killed it: memory was short"
+PROBE_FAILED = "it loaded, and generated nothing"
 
-Told = Callable[["InstanceRun", ChildState], None]
-"""Called when the child says that it is in another state than before, or that its load got on."""
+_ANSWERING = frozenset({ChildState.READY, ChildState.SLEEPING})
+
+News = LoadingReported | ReadyReported | SleepingReported | Silent
+Told = Callable[["InstanceRun", News], None]
+"""Called when the child is in another state than before, when its load has got on, and when it does
+not answer any more."""
 
 
 class InstanceRun:
@@ -42,6 +51,8 @@ class InstanceRun:
         spawn: Spawn,
         log: ChildLog,
         told: Told,
+        health: HealthRule,
+        killed_for_memory: Callable[[], bool],
     ) -> None:
         self.instance = instance
         self.spec = spec
@@ -60,12 +71,19 @@ class InstanceRun:
         self._spawn = spawn
         self._log = log
         self._told = told
+        self._health = health
+        self._killed_for_memory = killed_for_memory
         self._hearing = Hearing()
         self._doubt: asyncio.Task[None] | None = None
+        self._probing: asyncio.Task[None] | None = None
+        self._probe_failed = ""
         self._child: Child | None = None
         self._state: ChildState | None = None
+        self._said: ChildState | None = None  # while it was probed
         self._heard_of = 0  # reports that were believed
+        self._lines = 0
         self._ready = asyncio.Event()
+        self._has_loaded = False  # ready, and probed where that is asked for: clients come now
         self._heeds_exit = False
         self._exit_wanted = False
         self._kill_wanted = False
@@ -93,8 +111,8 @@ class InstanceRun:
 
     @property
     def exit_for_clients(self) -> Exit:
-        """Once it has been ready its log may quote other clients: the record alone has words."""
-        return replace(self.exit, words="") if self._ready.is_set() else self.exit
+        """Once it has loaded its log may quote other clients: the record alone has words."""
+        return replace(self.exit, words="") if self._has_loaded else self.exit
 
     @property
     def end_reason(self) -> str:
@@ -102,7 +120,7 @@ class InstanceRun:
             return str(self.leaving)
         if self.exit.out_of_memory:
             return "out_of_memory"
-        return "crashed" if self._ready.is_set() else "failed_to_load"
+        return "crashed" if self._has_loaded else "failed_to_load"
 
     async def run(self) -> None:
         """Returns when the child is reaped; `exit` then says how it ended."""
@@ -112,13 +130,16 @@ class InstanceRun:
             logger.error("%s could not be started: %s", self.name, failure)
             self.exit = Exit(words=f"could not be started: {failure}")
         finally:
+            for side in (self._doubt, self._probing):
+                if side is not None:
+                    side.cancel()  # of a child that spoke, and then could not be connected to
             self._log.close()
             self.address.unlink(missing_ok=True)
 
     def ask_exit(self) -> None:
-        """By stdin, as soon as the child heeds it. One that has never been ready is killed."""
+        """By stdin, as soon as the child heeds it. One that has never loaded is killed."""
         self._exit_wanted = True
-        if not self._ready.is_set() or self._child is None:
+        if not self._has_loaded or self._child is None:
             self.kill()
         elif self._heeds_exit:
             self._child.ask_exit()
@@ -134,7 +155,10 @@ class InstanceRun:
         command: Command = self._engine.command(self.spec, self.address)
         self.argv = command.argv
         self._child = child = await self._spawn(command, self._heard)
-        settling = asyncio.create_task(self._settle(child), name=f"settle-{self.instance}")
+        sides = [
+            asyncio.create_task(self._settle(child), name=f"settle-{self.instance}"),
+            asyncio.create_task(self._watch_health(), name=f"health-{self.instance}"),
+        ]
         try:
             self.pid = child.pid
             if self._kill_wanted:
@@ -145,17 +169,43 @@ class InstanceRun:
             await asyncio.shield(child.ended())
             raise
         finally:
-            sides = {settling} if self._doubt is None else {settling, self._doubt}
+            sides += [side for side in (self._doubt, self._probing) if side is not None]
             for side in sides:
                 side.cancel()
             await asyncio.wait(sides)
         for side in sides:
             if not side.cancelled():
                 side.result()  # a bug in it is a bug of ours
-        self.exit = exit_of(
-            returncode, out_of_memory=self._log.says_out_of_memory(), words=self._log.words()
-        )
+        self.exit = self._exit_of(returncode)
         logger.info("%s has ended: %s, %s", self.name, describe(self.exit), self.end_reason)
+
+    def _exit_of(self, returncode: int) -> Exit:
+        by_kernel = (
+            returncode == -signal.SIGKILL and not self._kill_wanted and self._killed_for_memory()
+        )
+        why = [KILLED_FOR_MEMORY] if by_kernel else []
+        if self._probe_failed and self.leaving is None:
+            why.append(f"{PROBE_FAILED}: {self._probe_failed}")
+        words = self._log.words()
+        return exit_of(
+            returncode,
+            out_of_memory=by_kernel or self._log.says_out_of_memory(),
+            words="\n".join([*why, words] if words else why),
+        )
+
+    async def _watch_health(self) -> None:
+        watch = HealthWatch(
+            self._health,
+            ask=lambda: self._engine.is_alive(self.address),
+            should_answer=self._should_answer,
+            lines=lambda: self._lines,
+            hangs=lambda: self._told(self, Silent(self.instance)),
+        )
+        await watch.run()
+
+    def _should_answer(self) -> bool:
+        """A load, also that of a wake, is bounded by its progress, and an exit by its time-out."""
+        return self._state in _ANSWERING and not self._exit_wanted and not self._kill_wanted
 
     async def _settle(self, child: Child) -> None:
         """From its `ready` to when it can be asked to exit."""
@@ -167,6 +217,7 @@ class InstanceRun:
             child.ask_exit()
 
     def _heard(self, line: bytes, stream: Stream) -> None:
+        self._lines += 1
         match self._hearing.hear(line, stream):
             case None:
                 if line.strip():
@@ -207,11 +258,42 @@ class InstanceRun:
         if report.state is ChildState.LOADING and self._state is not ChildState.READY:
             self.progress = self._engine.progress(report.payload)
         elif report.state is ChildState.READY:
-            self._ready.set()
             self.progress = None
             # The first one tells of the model: it is empty after a wake, or a client's.
             self.meta = self.meta or self._engine.meta(report.payload)
+            if self.spec.readiness_probe and not self._ready.is_set():
+                self._probing = asyncio.create_task(self._probe(), name=f"probe-{self.instance}")
+            self._ready.set()
+        if self._probing is not None and not self._has_loaded:
+            self._said = report.state  # it has not loaded before the probe has its token
+            return
         got_on = self.progress is not None and self.progress > before
         if report.state is not self._state or got_on:
-            self._state = report.state
-            self._told(self, report.state)
+            self._enter(report.state)
+
+    def _enter(self, state: ChildState) -> None:
+        self._state = state
+        match state:
+            case ChildState.LOADING:
+                self._told(self, LoadingReported(self.instance, self.progress))
+            case ChildState.READY:
+                self._has_loaded = True
+                self._told(self, ReadyReported(self.instance))
+            case ChildState.SLEEPING:
+                self._told(self, SleepingReported(self.instance))
+
+    async def _probe(self) -> None:
+        """Between its first `ready` and LOADED: a token. Not again after a wake: that the preset
+        can generate is known by then, and a wake has somebody waiting whose own request shows it.
+        How long it may take is the load's own bound."""
+        self._probe_failed = await self._engine.probe(self.spec, self.address)
+        if self._probe_failed:
+            logger.warning("%s: %s: %s", self.name, PROBE_FAILED, self._probe_failed)
+            if self._child is None:
+                self.kill()
+            else:
+                self._child.kill()  # not `kill()`: it may be dead, of what the kernel shall tell
+            return
+        self._enter(ChildState.READY)
+        if self._said is ChildState.SLEEPING:
+            self._enter(ChildState.SLEEPING)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, assert_never
 
 from scheduler.core.decisions import (
@@ -33,17 +34,17 @@ from scheduler.core.events import (
     PresetsChanged,
     ReadyReported,
     ShutdownAsked,
+    Silent,
     SleepingReported,
     Ticked,
 )
 from scheduler.core.planner import Planner
 from scheduler.core.values import InstanceId, PresetName, Refusal, RequestId
 
-from .child_lines import ChildState
 from .figures import Figures
-from .instance_run import InstanceRun, Told
+from .instance_run import InstanceRun, News, Told
 from .offer import Offer
-from .record import Decided, Entry, Gone, Loaded, Record, Started
+from .record import Decided, Gone, Loaded, Record, Started
 from .waiting import Waiting
 
 logger = logging.getLogger(__name__)
@@ -51,18 +52,20 @@ logger = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = 1.0
 SHORTEST_WAIT_SECONDS = 0.002
 
+_WORDS = {
+    LoadingReported: "loading",
+    ReadyReported: "ready",
+    SleepingReported: "sleeping",
+    Silent: "does not answer",
+}
+
 Do = Callable[[], None]
 MakeRun = Callable[[InstanceId, PresetName, Told], InstanceRun]
 
 
-def _report(run: InstanceRun, state: ChildState) -> Event:
-    match state:
-        case ChildState.LOADING:
-            return LoadingReported(run.instance, run.progress)
-        case ChildState.READY:
-            return ReadyReported(run.instance)
-        case ChildState.SLEEPING:
-            return SleepingReported(run.instance)
+Figured = Iterable[tuple[str, str | int | float]]
+Note = Callable[[float, Event, Sequence[Decision]], None]
+"""Takes each step of the core: when, what it was told, what it decided."""
 
 
 class Owner:
@@ -76,6 +79,7 @@ class Owner:
         wake: Callable[[InstanceRun], Awaitable[None]],
         clock: Callable[[], float],
         record: Record,
+        note: Note | None = None,
     ) -> None:
         self.planner = planner
         self.runs: dict[InstanceId, InstanceRun] = {}
@@ -87,6 +91,7 @@ class Owner:
         self._make_run = make_run
         self._wake = wake
         self._record = record
+        self._note = note
         self._inbox: asyncio.Queue[Event | Do] = asyncio.Queue()
         self._ending = False
         self._alarm: asyncio.TimerHandle | None = None
@@ -135,6 +140,16 @@ class Owner:
 
         self.post(take)
 
+    def learn_load_seconds(self, seconds: Mapping[str, float]) -> None:
+        """How long presets took to load in earlier lives, as far as that is known."""
+
+        def learn() -> None:
+            self.offer = replace(self.offer, load_seconds=seconds)
+            if self.offer.known:
+                self.handle(PresetsChanged(self.offer.preset_specs()))
+
+        self.post(learn)
+
     def handle(self, event: Event) -> None:
         """Only from within the loop's turn: by `run`, or by what was posted to it."""
         now = self.clock()
@@ -144,7 +159,13 @@ class Owner:
             self.shutting_down = True
         if isinstance(event, Exited):
             self._bury(event.instance)
-        for decision in self.planner.handle(event, now):
+        decisions: Sequence[Decision] = ()
+        try:
+            decisions = self.planner.handle(event, now)
+        finally:
+            if self._note is not None:
+                self._note(now, event, decisions)  # also the event that shows a bug in the core
+        for decision in decisions:
             self._carry_out(decision)
         self._set_alarm(now)
 
@@ -158,21 +179,21 @@ class Owner:
 
     def _carry_out(self, decision: Decision) -> None:  # noqa: C901 - one row per decision
         match decision:
-            case Start(instance, preset, reason):
-                self._start(instance, preset.name, reason)
+            case Start(instance, preset, reason, figures):
+                self._start(instance, preset.name, reason, figures)
             case Wake(instance):
                 self._write("wake", instance, Reason.REQUESTED)
                 run = self.runs[instance]
                 self.begin(self._woken(run), f"wake-{instance}")
-            case Drain(instance, reason, for_preset):
-                self._write("drain", instance, reason, for_preset)
+            case Drain(instance, reason, for_preset, figures):
+                self._write("drain", instance, reason, for_preset, figures)
             case Undrain(instance, reason):
                 self._write("undrain", instance, reason)
-            case AskExit(instance, reason, for_preset):
-                self._write("ask_exit", instance, reason, for_preset)
+            case AskExit(instance, reason, for_preset, figures):
+                self._write("ask_exit", instance, reason, for_preset, figures)
                 self._leave(instance, reason).ask_exit()
-            case Kill(instance, reason, for_preset):
-                self._write("kill", instance, reason, for_preset)
+            case Kill(instance, reason, for_preset, figures):
+                self._write("kill", instance, reason, for_preset, figures)
                 self._leave(instance, reason).kill()
             case Grant(request, instance):
                 self.waiting.granted(request, self.runs[instance])
@@ -185,11 +206,13 @@ class Owner:
             case _:
                 assert_never(decision)
 
-    def _start(self, instance: InstanceId, preset: PresetName, reason: Reason) -> None:
+    def _start(
+        self, instance: InstanceId, preset: PresetName, reason: Reason, figures: Figured
+    ) -> None:
         run = self._make_run(instance, preset, self._told)
         self.runs[instance] = run
         self._record(Started(instance, preset, self.offer.revision))
-        self._write("start", instance, reason)
+        self._write("start", instance, reason, figures=figures)
         task = self._tasks.create_task(run.run(), name=f"instance-{instance}")
         # Unlike a finally, it also runs for a task that was cancelled before its first step.
         task.add_done_callback(lambda _: self.post(Exited(instance, run.exit_for_clients)))
@@ -201,6 +224,7 @@ class Owner:
         figures = {
             "retry_after": refusal.retry_after_seconds,
             "blocked_by": list(refusal.blocked_by),
+            "short": dict(refusal.short),
         }
         figures = {name: figure for name, figure in figures.items() if figure}
         self._record(Decided("reject", preset, None, str(refusal.code), figures))
@@ -228,14 +252,12 @@ class Owner:
             over.cancel()
         await asyncio.gather(waking, over, return_exceptions=True)
 
-    def _told(self, run: InstanceRun, state: ChildState) -> None:
-        if state is ChildState.READY:
+    def _told(self, run: InstanceRun, news: News) -> None:
+        if isinstance(news, ReadyReported):
             self._record(Loaded(run.instance, run.pid, run.argv))
-        level = logging.DEBUG if run.progress else logging.INFO  # each step of a load is much
-        logger.log(level, "%s is %s", run.name, state)
-        report = _report(run, state)
+        logger.log(_level(run, news), "%s: %s", run.name, _WORDS[type(news)])
         # Its exit is posted after its last line, but by another task: it may have been handled.
-        self.post(lambda: self.handle(report) if run.instance in self.runs else None)
+        self.post(lambda: self.handle(news) if run.instance in self.runs else None)
 
     def _write(
         self,
@@ -243,11 +265,12 @@ class Owner:
         instance: InstanceId,
         reason: Reason,
         for_preset: PresetName | None = None,
+        figures: Figured = (),
     ) -> None:
         run = self.runs[instance]
-        figures = {"for": str(for_preset)} if for_preset else {}
-        entry: Entry = Decided(kind, run.spec.preset, instance, str(reason), figures)
-        self._record(entry)
+        shown: dict[str, object] = {"for": str(for_preset)} if for_preset else {}
+        shown.update(figures)
+        self._record(Decided(kind, run.spec.preset, instance, str(reason), shown))
         for_whom = f" for {for_preset}" if for_preset else ""
         logger.info("%s %s: %s%s", kind.replace("_", " "), run.name, reason, for_whom)
 
@@ -282,6 +305,12 @@ class Owner:
                 _killed_in_time(run, self.offer.stop_timeout_seconds(run.spec)),
                 f"stop-{run.instance}",
             )
+
+
+def _level(run: InstanceRun, news: News) -> int:
+    if isinstance(news, Silent):
+        return logging.WARNING
+    return logging.DEBUG if run.progress else logging.INFO  # each step of a load is much
 
 
 async def _killed_in_time(run: InstanceRun, seconds: float) -> None:

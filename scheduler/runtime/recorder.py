@@ -7,12 +7,14 @@ is new is dropped and said so. Scheduling goes on in any case.
 from __future__ import annotations
 
 import logging
+import math
 import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from django.db import DatabaseError, close_old_connections, connections, transaction
 from django.utils import timezone
@@ -183,5 +185,12 @@ def _decision(entry: Decided, rows: dict[InstanceId, int]) -> DecisionRecord:
         preset=entry.preset,
         instance_id=None if entry.instance is None else rows.get(entry.instance),
         reason=entry.reason,
-        figures=dict(entry.figures),
+        figures={name: _readable(figure) for name, figure in entry.figures.items()},
     )
+
+
+def _readable(figure: Any) -> Any:
+    """For people, and for JSON, which knows no infinity."""
+    if not isinstance(figure, float):
+        return figure
+    return round(figure, 3) if math.isfinite(figure) else str(figure)

@@ -8,7 +8,7 @@ import logging
 import secrets
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 
 from models_registry.engine_path import llama_server
@@ -23,15 +23,22 @@ from .child_log import ChildLog, log_path
 from .control import ControlServer
 from .engines.base import Engine
 from .engines.llama_server import LlamaServer
+from .event_writer import EventWriter
+from .health import HealthRule
 from .instance_run import InstanceRun, Told
 from .lock import remove_leftovers
 from .measures import Look, Measures
 from .offer import Offer
+from .oom_kills import OomKills, oom_kill_counter
 from .operations import Operations
 from .owner import Owner
 from .record import Record
 
 logger = logging.getLogger(__name__)
+
+COUNT_KILLS_EVERY_SECONDS = 5.0
+
+TellLoadSeconds = Callable[[Callable[[Mapping[str, float]], None]], Awaitable[None]]
 
 
 class SchedulerService:
@@ -46,18 +53,28 @@ class SchedulerService:
         spawn: Spawn = spawned,
         clock: Callable[[], float] = time.monotonic,
         measures: Measures | None = None,
+        load_times: TellLoadSeconds | None = None,
     ) -> None:
         self._config = config
         self._measures = measures
+        self._load_times = load_times
         self._has_offered = False
-        self.engine = engine or LlamaServer(llama_server)
+        self.engine = engine or LlamaServer(
+            llama_server, requests_per_slot=config.planner.oversubscribe
+        )
         self._spawn = spawn
+        self._health = HealthRule(config.health_every_seconds, config.health_tries)
+        self._oom_kills = OomKills(oom_kill_counter())
+        self._event_log = (
+            EventWriter(config.log_folder, config.planner, clock) if config.event_log else None
+        )
         self.owner = Owner(
             Planner(config.planner),
             make_run=self._make_run,
             wake=lambda run: self.engine.wake(run.address),
             clock=clock,
             record=record,
+            note=self._event_log,
         )
         self.operations = Operations(
             self.owner,
@@ -69,6 +86,8 @@ class SchedulerService:
     async def run(self, catalog: Catalog | None = None) -> None:
         """Raises what a bug in the owner raised; every child is reaped all the same."""
         remove_leftovers(self._config.run_folder)
+        if self._event_log is not None:
+            self._event_log.start()
         catalog = catalog or Catalog(
             self.offer_changed, stop_timeout_seconds=self._config.stop_timeout_seconds
         )
@@ -80,6 +99,8 @@ class SchedulerService:
             await catalog.close()
             if self._measures is not None:
                 await self._measures.close()
+            if self._event_log is not None:
+                self._event_log.stop()
 
     async def _first_reading(self, catalog: Catalog) -> None:
         """A registry that cannot be read is no reason to be silent: the catalog tries again, and
@@ -95,7 +116,11 @@ class SchedulerService:
             sides = [
                 tasks.create_task(catalog.watch(), name="catalog"),
                 tasks.create_task(server.serve(self._config.control_socket), name="control"),
+                tasks.create_task(self._count_kills(), name="oom-kills"),
             ]
+            if self._load_times is not None:
+                telling = self._tell_load_seconds(self._load_times)
+                sides.append(tasks.create_task(telling, name="load-times"))
             if self._measures is not None:
                 watch = self._measures.watch(self._figures_read)
                 sides.append(tasks.create_task(watch, name="measures"))
@@ -114,7 +139,17 @@ class SchedulerService:
             spawn=self._spawn,
             log=ChildLog(log_path(self._config.log_folder, preset)),
             told=told,
+            health=self._health,
+            killed_for_memory=self._oom_kills.claim,
         )
+
+    async def _count_kills(self) -> None:
+        while True:
+            await asyncio.sleep(COUNT_KILLS_EVERY_SECONDS)
+            self._oom_kills.look()
+
+    async def _tell_load_seconds(self, load_times: TellLoadSeconds) -> None:
+        await load_times(self.owner.learn_load_seconds)
 
     def offer_changed(self, offer: Offer) -> None:
         logger.info("the registry is at revision %d: %d presets", offer.revision, len(offer.specs))

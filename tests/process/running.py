@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from models_registry.launch import LaunchSpec
 from scheduler.client import SchedulerClient
@@ -83,7 +84,9 @@ def short_var() -> Iterator[Path]:
         shutil.rmtree(var)
 
 
-def config_in(var: Path, *, models_max: int = 4, autoload: bool = True) -> SchedulerConfig:
+def config_in(
+    var: Path, *, models_max: int = 4, autoload: bool = True, **fields: Any
+) -> SchedulerConfig:
     return SchedulerConfig(
         planner=Config(models_max=models_max),
         var=var,
@@ -92,6 +95,7 @@ def config_in(var: Path, *, models_max: int = 4, autoload: bool = True) -> Sched
         log_folder=var / "logs",
         autoload=autoload,
         stop_timeout_seconds=0.5,
+        **fields,
     )
 
 
@@ -104,9 +108,10 @@ async def running(
     autoload: bool = True,
     var: Path | None = None,
     unreadable: Exception | None = None,
+    **fields: Any,
 ) -> AsyncIterator[Running]:
     with short_var() if var is None else contextlib.nullcontext(var) as folder:
-        config = config_in(folder, models_max=models_max, autoload=autoload)
+        config = config_in(folder, models_max=models_max, autoload=autoload, **fields)
         registry = FixedRegistry(list(specs) or [preset()], unreadable=unreadable)
         entries: list[Entry] = []
         service = SchedulerService(

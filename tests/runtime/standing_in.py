@@ -18,14 +18,16 @@ from scheduler.protocol import Acquire, Refused
 from scheduler.runtime.child import Heard
 from scheduler.runtime.child_log import ChildLog
 from scheduler.runtime.engines.base import Command
+from scheduler.runtime.health import HealthRule
 from scheduler.runtime.hearing import Stream
 from scheduler.runtime.instance_run import InstanceRun
 from scheduler.runtime.offer import Offer
 from scheduler.runtime.operations import Operations
-from scheduler.runtime.owner import Owner
+from scheduler.runtime.owner import Note, Owner
 from scheduler.runtime.record import Entry, Started
 
 PATIENCE = 10.0
+NEVER_ASKED = HealthRule(every_seconds=0.0)
 
 
 def preset(name: str = "a", parallel: int = 1, **fields: Any) -> LaunchSpec:
@@ -79,6 +81,13 @@ class StandInEngine:
         self.busy: int | None = 0
         self.asleep = False
         self.woken: list[Path] = []
+        self.alive = asyncio.Event()
+        self.alive.set()
+        self.health_asked = 0
+        self.generates = asyncio.Event()
+        self.generates.set()
+        self.probed: list[str] = []
+        self.probe_fails = ""
 
     def command(self, spec: LaunchSpec, address: Path) -> Command:
         return Command(("engine", *spec.argv))
@@ -94,6 +103,16 @@ class StandInEngine:
         self.asked += 1
         await self.answers.wait()
         return self.busy
+
+    async def is_alive(self, address: Path) -> bool | None:
+        self.health_asked += 1
+        await self.alive.wait()
+        return True
+
+    async def probe(self, spec: LaunchSpec, address: Path) -> str:
+        self.probed.append(spec.preset)
+        await self.generates.wait()
+        return self.probe_fails
 
     async def is_asleep(self, address: Path) -> bool:
         return self.asleep
@@ -128,6 +147,9 @@ class Stage:
         asked = Acquire(1, name, **fields)
         return Asking(self, self.operations.acquire(asked, answer.set_result), answer)
 
+    def queue(self) -> list[Any]:
+        return self.owner.planner.entries(self.owner.clock())
+
     def leases(self) -> int:
         return sum(len(instance.leases) for instance in self.owner.planner.instances.values())
 
@@ -144,8 +166,8 @@ class Asking:
     def desert(self) -> None:
         self.stage.operations.desert(self.request)
 
-    def release(self) -> None:
-        self.stage.operations.release(self.request, lambda ended: None)
+    def release(self, tokens: int | None = None) -> None:
+        self.stage.operations.release(self.request, lambda ended: None, tokens=tokens)
 
     async def run(self) -> InstanceRun:
         answer = await self.answer
@@ -167,6 +189,9 @@ async def staged(
     planner: Any = None,
     clock: Callable[[], float] = time.monotonic,
     spawn_fails: Sequence[OSError] = (),
+    health: HealthRule = NEVER_ASKED,
+    killed_for_memory: Callable[[], bool] = lambda: False,
+    note: Note | None = None,
 ) -> AsyncIterator[Stage]:
     """Ends with every stand-in ended and the owner's task over, unless it has failed."""
     children: list[StandIn] = []
@@ -193,6 +218,8 @@ async def staged(
             spawn=spawn,
             log=ChildLog(None),
             told=told,
+            health=health,
+            killed_for_memory=killed_for_memory,
         )
 
     owner = Owner(
@@ -201,6 +228,7 @@ async def staged(
         wake=lambda run: engine.wake(run.address),
         clock=clock,
         record=entries.append,
+        note=note,
     )
     stage = Stage(
         owner, Operations(owner, engine, models_max=models_max), engine, children, entries

@@ -21,6 +21,7 @@ from scheduler.run_folder import (
     make_run_folder,
     remove_if_elsewhere,
 )
+from scheduler.runtime.load_times import tell_load_seconds
 from scheduler.runtime.lock import AlreadyRunning, only_scheduler
 from scheduler.runtime.measures import Measures
 from scheduler.runtime.recorder import Recorder
@@ -67,7 +68,9 @@ def _run(config: SchedulerConfig) -> None:
     collect_seldom()
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            service = SchedulerService(config, record=recorder, measures=Measures())
+            service = SchedulerService(
+                config, record=recorder, measures=Measures(), load_times=tell_load_seconds
+            )
             runner.run(service.run())
     finally:
         recorder.stop()

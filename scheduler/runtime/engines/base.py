@@ -39,6 +39,17 @@ class Engine(Protocol):
         """How many slots work; None when the child does not say."""
         ...
 
+    async def is_alive(self, address: Path) -> bool | None:
+        """Whether it answers anything at all, for as long as it takes: whoever asks has a limit.
+        False when nobody listens; None when it could not be asked for a reason of our own. It may
+        be asked while it works and while it sleeps: it is neither woken nor kept awake."""
+        ...
+
+    async def probe(self, spec: LaunchSpec, address: Path) -> str:
+        """Make it generate one token (or an embedding, where that is what it is for), for as long
+        as it takes. Empty when it did; else why not."""
+        ...
+
     async def is_asleep(self, address: Path) -> bool:
         """Whether it sleeps at this moment, without waking it; False when it does not say."""
         ...
