@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum, auto
+from itertools import islice
 
 from .admission import Admission, Outcome
 from .books import Books
@@ -65,6 +66,10 @@ class Explanation:
     seconds: float | None
 
 
+_InTheQueue = tuple[int, list[QueuedPreset], QueuedPreset]
+"""An entry's turn, the entries before it, and itself."""
+
+
 class Explaining:
     def __init__(self, books: Books, admission: Admission, estimates: Estimates) -> None:
         self._fleet = books.fleet
@@ -89,10 +94,29 @@ class Explaining:
         if waiter is None:
             return None
         entry = self._queue.entries[waiter.preset]
-        turn, ahead, told = self._in_the_queue(entry, now)
         position = self._position(waiter, entry, now)
+        return self._explained(waiter, position, self._in_the_queue(entry, now), now)
+
+    def waiters(
+        self, preset: PresetName, now: float, *, offset: int, limit: int
+    ) -> tuple[int, list[Explanation]]:
+        """How many wait for the preset, and one page of them, the next first."""
+        entry = self._queue.entries.get(preset)
+        if entry is None:
+            return 0, []
+        place = self._in_the_queue(entry, now)
+        page = islice(self._order.in_order(entry, now), offset, offset + limit)
+        return len(entry), [
+            self._explained(waiter, position, place, now)
+            for position, waiter in enumerate(page, offset + 1)
+        ]
+
+    def _explained(
+        self, waiter: Waiter, position: int, place: _InTheQueue, now: float
+    ) -> Explanation:
+        turn, ahead, told = place
         return Explanation(
-            request=request,
+            request=waiter.request,
             preset=waiter.preset,
             tenant=waiter.tenant,
             kind=waiter.kind,
@@ -107,9 +131,7 @@ class Explaining:
             seconds=self._seconds(told, position, now),
         )
 
-    def _in_the_queue(
-        self, entry: Entry, now: float
-    ) -> tuple[int, list[QueuedPreset], QueuedPreset]:
+    def _in_the_queue(self, entry: Entry, now: float) -> _InTheQueue:
         """Its turn, the entries before it, and itself."""
         if entry.preset not in self._order:
             return 0, [], self._served_told(entry, now)
@@ -118,13 +140,6 @@ class Explaining:
         before.sort(key=lambda e: self._order.key(e, now))
         told = self._pending_told([*before, entry], now)
         return len(told), told[:-1], told[-1]
-
-    def waiters(self, preset: PresetName, now: float) -> list[Waiter]:
-        """Those who wait for the preset, the next first."""
-        entry = self._queue.entries.get(preset)
-        if entry is None:
-            return []
-        return sorted(entry, key=lambda waiter: self._order.place_of(waiter, now))
 
     def _position(self, waiter: Waiter, entry: Entry, now: float) -> int:
         own = self._order.place_of(waiter, now)

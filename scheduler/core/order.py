@@ -146,6 +146,12 @@ class Order:
                     best, chosen = place, first
         return chosen
 
+    def in_order(self, entry: Entry, now: float) -> Iterator[Waiter]:
+        """Its waiters, the next first. The first few of many cost little."""
+        lines = [line.in_order() for line in entry.lines.values()]
+        yield from heapq.merge(*lines, key=lambda waiter: self.place_of(waiter, now))
+        yield from entry.loads.in_order()
+
     def place_of(self, waiter: Waiter, now: float) -> Place:
         """Where it stands among all."""
         return waiter.place if waiter.place[0] else self._place(waiter, waiter.tenant, now)

@@ -101,9 +101,11 @@ class Planner:
         """Why it waits, and how long still; None for one that does not wait."""
         return self._explaining.explain(request, now)
 
-    def waiters(self, preset: PresetName, now: float) -> list[Waiter]:
-        """Those who wait for the preset, the next first."""
-        return self._explaining.waiters(preset, now)
+    def waiters(
+        self, preset: PresetName, now: float, *, offset: int, limit: int
+    ) -> tuple[int, list[Explanation]]:
+        """How many wait for the preset, and one page of them, the next first."""
+        return self._explaining.waiters(preset, now, offset=offset, limit=limit)
 
     def retry_after(self, preset: PresetName, now: float) -> float:
         """Seconds after which it is worth asking for the preset again."""

@@ -66,6 +66,17 @@ class Line:
             self._by_place = [item for item in self._by_place if item[1] in self]
             heapq.heapify(self._by_place)
 
+    def in_order(self) -> Iterator[Waiter]:
+        """By place, and not sorted for it: the first few of many cost little."""
+        heap = self._by_place
+        nearest = [(heap[0][0], 0)] if heap else []
+        while nearest:
+            _, at = heapq.heappop(nearest)
+            for below in range(2 * at + 1, min(2 * at + 3, len(heap))):
+                heapq.heappush(nearest, (heap[below][0], below))
+            if heap[at][1] in self:
+                yield heap[at][1]
+
     def first(self) -> Waiter | None:
         by_place = self._by_place
         while by_place and by_place[0][1] not in self:

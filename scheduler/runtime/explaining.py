@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
-from scheduler.core import wait_queue
 from scheduler.core.explaining import Explanation, Holdup, QueuedPreset
 from scheduler.core.states import State
 from scheduler.core.values import InstanceId, Kind, PresetName, Priority, RequestId
@@ -42,11 +41,8 @@ def queue(owner: Owner, now: float) -> list[QueueEntry]:
 def waiters(owner: Owner, preset: PresetName, *, limit: int, offset: int) -> WaitersPage:
     """One page of those who wait for `preset`, in the order in which they will be served."""
     now = owner.clock()
-    everybody = owner.planner.waiters(preset, now)
-    page = enumerate(everybody[offset : offset + limit], offset + 1)
-    return WaitersPage(
-        preset, len(everybody), [_waiter(owner, each, position, now) for position, each in page]
-    )
+    count, page = owner.planner.waiters(preset, now, offset=offset, limit=limit)
+    return WaitersPage(preset, count, [_waiter(owner, told) for told in page])
 
 
 def explained(owner: Owner, request: RequestId) -> Explained | None:
@@ -108,16 +104,16 @@ def _answering(owner: Owner, request: RequestId, asked: Asked) -> Explained:
     )
 
 
-def _waiter(owner: Owner, each: wait_queue.Waiter, position: int, now: float) -> Waiter:
-    asked = owner.waiting.get(each.request)
+def _waiter(owner: Owner, told: Explanation) -> Waiter:
+    asked = owner.waiting.get(told.request)
     return Waiter(
-        position=position,
+        position=told.position,
         request=asked.text if asked is not None else "",
-        tenant=each.tenant,
-        kind=each.kind.value,
-        priority=_PRIORITIES[each.priority],
-        waited=max(0.0, now - each.arrived),
-        seconds=None,
+        tenant=told.tenant,
+        kind=told.kind.value,
+        priority=_PRIORITIES[told.priority],
+        waited=told.waited,
+        seconds=told.seconds,
     )
 
 
