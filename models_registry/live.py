@@ -51,7 +51,7 @@ def state_text(status: PresetStatus) -> str:
     if status.leases:
         words.append(f"{status.leases} answering")
     if status.waiters:
-        words.append(f"{status.waiters} waiting")
+        words.append(f"{status.waiters} waiting{f': {status.holdup}' if status.holdup else ''}")
     return ", ".join(words)
 
 

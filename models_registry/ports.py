@@ -32,7 +32,7 @@ class PresetStatus:
 
     `failure` is empty, or the reason and last words of the last failed load, and `exit` how its
     child ended. `stale`: what runs was started before the preset's last change. `progress` is 0 to
-    1 while it loads.
+    1 while it loads. `holdup` says in words what its waiters wait for, but for its own load.
     """
 
     state: str
@@ -42,6 +42,7 @@ class PresetStatus:
     stale: bool = False
     progress: float | None = None
     exit: str = ""
+    holdup: str = ""
 
 
 class Scheduler(Protocol):

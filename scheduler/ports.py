@@ -14,14 +14,25 @@ from .client import call
 from .protocol import (
     Apply,
     Failure,
+    HoldupName,
+    InstanceState,
     Load,
     Operation,
+    QueueEntry,
     Refused,
     Reload,
     Snapshot,
     SnapshotState,
     Unload,
 )
+
+_HELD_UP: dict[HoldupName, str] = {
+    "turn": "other models are loaded first",
+    "loader": "another load is under way",
+    "room": "another model makes way",
+    "busy": "all that could make way are answering",
+    "slot": "all its slots are answering",
+}
 
 _MOST_ALIVE_FIRST = ("loaded", "loading", "sleeping", "draining", "stopping")
 
@@ -84,26 +95,31 @@ class ControlSocketScheduler:
 
 def statuses_of(snapshot: SnapshotState) -> dict[str, PresetStatus]:
     """One status per preset: of several instances the state of the one most alive."""
-    names = {
-        *(instance.preset for instance in snapshot.instances),
-        *(entry.preset for entry in snapshot.queue),
-        *(failure.preset for failure in snapshot.failures),
+    instances: dict[str, list[InstanceState]] = {}
+    for instance in snapshot.instances:
+        instances.setdefault(instance.preset, []).append(instance)
+    queue = {entry.preset: entry for entry in snapshot.queue}
+    failures = {failure.preset: failure for failure in snapshot.failures}
+    return {
+        name: _status(instances.get(name, []), queue.get(name), failures.get(name))
+        for name in sorted({*instances, *queue, *failures})
     }
-    return {name: _status(name, snapshot) for name in sorted(names)}
 
 
-def _status(name: str, snapshot: SnapshotState) -> PresetStatus:
-    instances = [instance for instance in snapshot.instances if instance.preset == name]
+def _status(
+    instances: list[InstanceState], queued: QueueEntry | None, failure: Failure | None
+) -> PresetStatus:
     states = sorted((i.state for i in instances), key=_MOST_ALIVE_FIRST.index)
-    failure = next((each for each in snapshot.failures if each.preset == name), None)
+    holdup = queued.holdup if queued is not None else None
     return PresetStatus(
         state=states[0] if states else "unloaded",
         leases=sum(instance.leases for instance in instances),
-        waiters=sum(entry.waiters for entry in snapshot.queue if entry.preset == name),
+        waiters=queued.waiters if queued is not None else 0,
         failure=f"{failure.reason}: {failure.words}" if failure is not None else "",
         stale=any(instance.stale for instance in instances),
         progress=next((i.progress for i in instances if i.state == "loading"), None),
         exit=_exit(failure) if failure is not None else "",
+        holdup=_HELD_UP.get(holdup, "") if holdup is not None else "",
     )
 
 

@@ -57,14 +57,14 @@ def test_the_list_shows_states_with_one_question(
     make_preset("second", preset.model_file)
     make_preset("third", preset.model_file)
     scheduler.answer = {
-        "first": PresetStatus("loaded", leases=2, waiters=1),
+        "first": PresetStatus("loaded", leases=2, waiters=1, holdup="all its slots are answering"),
         "second": PresetStatus("unloaded", failure="exit 1: no such tensor"),
     }
     scheduler.asked.clear()
 
     page = admin_client.get(LIST).content.decode()
 
-    assert "loaded, 2 answering, 1 waiting" in page
+    assert "loaded, 2 answering, 1 waiting: all its slots are answering" in page
     assert "last load failed" in page
     assert scheduler.asked == [("statuses",)]
 

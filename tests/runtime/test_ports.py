@@ -24,6 +24,7 @@ async def test_statuses_tell_what_runs_and_who_waits():
 
         assert (statuses["a"].state, statuses["a"].leases) == ("loaded", 1)
         assert (statuses["b"].state, statuses["b"].waiters) == ("unloaded", 1)
+        assert statuses["b"].holdup == "all that could make way are answering"
         await lease.release()
         await waiting
 

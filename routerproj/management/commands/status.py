@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand
 
 from routerproj.serve.probes import ask, web_answers
 from routerproj.serve.state_lock import served_url
-from scheduler.protocol import InstanceState, Snapshot, SnapshotState
+from scheduler.protocol import InstanceState, QueueEntry, Snapshot, SnapshotState
 
 ANSWER_SECONDS = 5.0
 
@@ -52,15 +52,17 @@ def described(state: SnapshotState) -> list[str]:
     return [
         f"scheduler pid {state.pid}, {len(state.instances)} of {limit} models loaded{stopping}",
         *(f"  {_instance(instance)}" for instance in state.instances),
-        *(
-            f"  {entry.preset}: {entry.waiters} waiting, the first for {entry.oldest:.0f} s"
-            for entry in state.queue
-        ),
+        *(f"  {_queued(entry)}" for entry in state.queue),
         *(
             f"  {failure.preset}: failed {failure.failed_ago:.0f} s ago, {failure.reason}"
             for failure in state.failures
         ),
     ]
+
+
+def _queued(entry: QueueEntry) -> str:
+    left = f", about {entry.seconds:.0f} s more" if entry.seconds is not None else ""
+    return f"{entry.preset}: {entry.waiters} waiting, the first for {entry.oldest:.0f} s{left}"
 
 
 def _instance(instance: InstanceState) -> str:
