@@ -63,13 +63,35 @@ def model_not_loaded(preset: str) -> Refused:
     )
 
 
-def _message(refusal: Refusal, preset: str, known: Sequence[str]) -> str:  # noqa: C901 - a table
+_TEXTS = {
+    Code.MODEL_REMOVED: "{name} was removed from the registry while this request waited for it",
+    Code.DOES_NOT_FIT: "{name} was not loaded at start-up: another model would have to go for it",
+    Code.MODEL_NOT_LOADED: (
+        "{name} is not loaded, and a GET loads only what fits at once while nobody waits: send a "
+        "request that uses it, or load it in the admin"
+    ),
+    Code.QUEUE_FULL: "too many requests wait already, so this one for '{preset}' was not queued",
+    Code.MODEL_QUEUE_FULL: (
+        "as many requests as may wait for {name} do so already: send fewer at a time, or name "
+        "another model"
+    ),
+    Code.TENANT_QUEUE_FULL: (
+        "as many requests of your team as may wait at a time do so already, so this one for "
+        "'{preset}' was not queued: send fewer at a time"
+    ),
+    Code.QUEUE_TIMEOUT: (
+        "{name} could not be loaded or was busy for the whole time a request may wait"
+    ),
+    Code.UNLOADED: "{name} was unloaded by an administrator while this request waited for it",
+    Code.SHUTTING_DOWN: "Corral is shutting down",
+}
+
+
+def _message(refusal: Refusal, preset: str, known: Sequence[str]) -> str:
     name = f"the model '{preset}'"
     match refusal.code:
         case Code.MODEL_NOT_FOUND:
             return f"no model is called '{preset}'; {_known(known)}"
-        case Code.MODEL_REMOVED:
-            return f"{name} was removed from the registry while this request waited for it"
         case Code.MODEL_LOAD_FAILED:
             return f"{name} failed to load{_how(refusal.exit)}{_again(refusal)}"
         case Code.MODEL_BACKING_OFF:
@@ -92,42 +114,13 @@ def _message(refusal: Refusal, preset: str, known: Sequence[str]) -> str:  # noq
                 f"({', '.join(refusal.blocked_by)}){_short(refusal.short)}; unpin one, or "
                 + ("give it a smaller context" if refusal.short else "raise --models-max")
             )
-        case Code.DOES_NOT_FIT:
-            return f"{name} was not loaded at start-up: another model would have to go for it"
         case Code.MODEL_TOO_LARGE:
             return (
                 f"{name} needs more memory than there is for models{_short(refusal.short)}: give "
                 "it a smaller context or fewer GPU layers, or take a smaller quantization of it"
             )
-        case Code.MODEL_NOT_LOADED:
-            return (
-                f"{name} is not loaded, and a GET loads only what fits at once while nobody waits:"
-                f" send a request that uses it, or load it in the admin{_again(refusal)}"
-            )
-        case Code.QUEUE_FULL:
-            return (
-                f"too many requests wait already, so this one for '{preset}' was not queued"
-                f"{_again(refusal)}"
-            )
-        case Code.MODEL_QUEUE_FULL:
-            return (
-                f"as many requests as may wait for the model '{preset}' do so already: send fewer "
-                f"at a time, or name another model{_again(refusal)}"
-            )
-        case Code.TENANT_QUEUE_FULL:
-            return (
-                "as many requests of your team as may wait at a time do so already, so this one "
-                f"for '{preset}' was not queued: send fewer at a time{_again(refusal)}"
-            )
-        case Code.QUEUE_TIMEOUT:
-            return (
-                f"{name} could not be loaded or was busy for the whole time a request may wait"
-                f"{_again(refusal)}"
-            )
-        case Code.UNLOADED:
-            return f"{name} was unloaded by an administrator while this request waited for it"
-        case Code.SHUTTING_DOWN:
-            return "Corral is shutting down"
+        case _:
+            return _TEXTS[refusal.code].format(name=name, preset=preset) + _again(refusal)
 
 
 def _how(exit: Exit | None) -> str:
