@@ -184,8 +184,8 @@ class InstanceRun:
             returncode == -signal.SIGKILL and not self._kill_wanted and self._killed_for_memory()
         )
         why = [KILLED_FOR_MEMORY] if by_kernel else []
-        if self._probe_failed and self.leaving is None:
-            why.append(f"{PROBE_FAILED}: {self._probe_failed}")
+        if self._probing is not None and not self._has_loaded and self.leaving is None:
+            why.append(": ".join(filter(None, [PROBE_FAILED, self._probe_failed])))
         words = self._log.words()
         return exit_of(
             returncode,

@@ -24,18 +24,6 @@ LOADS = 5
 Tell = Callable[[Mapping[str, float]], None]
 
 
-async def tell_load_seconds(tell: Tell) -> None:
-    """Once. A database that fails is no reason to wait: it is a matter of estimates."""
-    thread = ThreadPoolExecutor(1, thread_name_prefix="load-times")
-    try:
-        loop = asyncio.get_running_loop()
-        tell(await loop.run_in_executor(thread, recorded_load_seconds))
-    except DatabaseError as failure:
-        logger.warning("how long loads took cannot be read, waits are guessed: %s", failure)
-    finally:
-        thread.shutdown(wait=False)
-
-
 def recorded_load_seconds() -> dict[str, float]:
     """By preset. One pass over the rows, whatever the number of presets: half a million of them
     took a few seconds, and an index did not shorten that."""
@@ -56,3 +44,17 @@ def recorded_load_seconds() -> dict[str, float]:
     finally:
         connections.close_all()
     return {preset: statistics.median(seconds) for preset, seconds in loads.items()}
+
+
+async def tell_load_seconds(
+    tell: Tell, read: Callable[[], Mapping[str, float]] = recorded_load_seconds
+) -> None:
+    """Once. A database that fails is no reason to wait: it is a matter of estimates."""
+    thread = ThreadPoolExecutor(1, thread_name_prefix="load-times")
+    try:
+        loop = asyncio.get_running_loop()
+        tell(await loop.run_in_executor(thread, read))
+    except DatabaseError as failure:
+        logger.warning("how long loads took cannot be read, waits are guessed: %s", failure)
+    finally:
+        thread.shutdown(wait=False)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from scheduler.core.decisions import AskExit, Decision, Drain, Grant, Kill, Reject, Start
 from scheduler.core.events import Event, Requested
 from scheduler.core.planner import Planner
-from scheduler.core.values import Kind, RequestId
+from scheduler.core.values import Config, Kind, RequestId
 
 from .event_log import CannotRead, Gap, Header, Step, decision_without_words, read_life
 
@@ -50,13 +50,17 @@ class Replay:
     now: float = 0.0
 
 
-def replay(path: Path, until: float | None = None) -> Replay:
+def replay(
+    path: Path,
+    until: float | None = None,
+    make_planner: Callable[[Config], Planner] = Planner,
+) -> Replay:
     """Up to `until` seconds since the scheduler's start. Raises CannotRead, and OSError."""
     lines = read_life(path)
     _, first = next(lines)
     if not isinstance(first, Header):
         raise CannotRead(f"{path} does not begin with a header")
-    done = Replay(first.life, Planner(first.config), first.began, now=first.now)
+    done = Replay(first.life, make_planner(first.config), first.began, now=first.now)
     arrived: dict[RequestId, float] = {}
     for part, line in lines:
         match line:

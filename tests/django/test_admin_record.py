@@ -55,6 +55,19 @@ def test_an_instance_tells_its_command_line_its_last_words_and_its_decisions(
     assert "start: requested" in page
 
 
+@pytest.mark.parametrize("reason", ["hung", "idle", "out_of_memory", "failed_to_load"])
+def test_why_an_instance_ended_is_in_the_list_and_can_be_asked_for(
+    admin_client: Client, reason: str
+) -> None:
+    an_instance("gone", ended_at=timezone.now(), reason=reason, signal=9)
+    an_instance("other", ended_at=timezone.now(), reason="evicted")
+
+    page = page_of(admin_client, INSTANCES, reason=reason)
+
+    assert f">{reason}</td>" in page
+    assert ">other</a>" not in page
+
+
 def test_a_decision_tells_its_figures_and_its_instance(admin_client: Client) -> None:
     instance = an_instance()
     decision = a_decision(instance)

@@ -53,6 +53,7 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--chatter", action="store_true", help="print 1 MB of log, then go on")
     parser.add_argument("--crash-after", type=float, help="seconds from ready to SIGABRT")
     parser.add_argument("--crash-on-request", action="store_true", help="SIGABRT at a POST")
+    parser.add_argument("--generate-nothing", action="store_true", help="500 at a POST")
     parser.add_argument("--sleep-idle", type=float, help="seconds without a request to `sleeping`")
     parser.add_argument("--slow-tokens", type=float, default=0.0, help="seconds per token")
     parser.add_argument("--grandchild", action="store_true", help="leave one holding the pipes")
@@ -162,6 +163,9 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(length) or b"{}")
         if self.fake.options.crash_on_request:
             os.abort()
+        if self.fake.options.generate_nothing:
+            self.answer({"error": {"message": "Compute error.", "code": 500}}, 500)
+            return
         self.fake.wake()
         with self.fake.slot():
             self.complete(body)

@@ -85,10 +85,15 @@ def short_var() -> Iterator[Path]:
 
 
 def config_in(
-    var: Path, *, models_max: int = 4, autoload: bool = True, **fields: Any
+    var: Path,
+    *,
+    models_max: int = 4,
+    autoload: bool = True,
+    oversubscribe: float = 1.0,
+    **fields: Any,
 ) -> SchedulerConfig:
     return SchedulerConfig(
-        planner=Config(models_max=models_max),
+        planner=Config(models_max=models_max, oversubscribe=oversubscribe),
         var=var,
         run_folder=make_run_folder(var),
         control_socket=control_socket(var),
@@ -115,7 +120,9 @@ async def running(
         registry = FixedRegistry(list(specs) or [preset()], unreadable=unreadable)
         entries: list[Entry] = []
         service = SchedulerService(
-            config, record=entries.append, engine=LlamaServer(lambda: program)
+            config,
+            record=entries.append,
+            engine=LlamaServer(lambda: program, requests_per_slot=config.planner.oversubscribe),
         )
         catalog = Catalog(
             service.offer_changed,

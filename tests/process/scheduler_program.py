@@ -28,7 +28,7 @@ from tests.process.running import FAKE, FixedRegistry, config_in, preset
 
 
 async def main() -> None:
-    config = config_in(Path(sys.argv[1]))
+    config = config_in(Path(sys.argv[1]), event_log=True)
     named = [word.split(":") for word in sys.argv[2:]]
     registry = FixedRegistry([preset(name, *flags) for name, *flags in named])
     service = SchedulerService(config, record=lambda entry: None, engine=LlamaServer(lambda: FAKE))

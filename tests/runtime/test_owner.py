@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
-from scheduler.core.decisions import AskExit, Reason, Start, WakeAt
-from scheduler.core.events import Exited, LoadingReported, ReadyReported, Requested, Ticked
+from scheduler.core.decisions import AskExit, Drain, Grant, Kill, Reason, Revoke, Start, WakeAt
+from scheduler.core.events import (
+    Exited,
+    LoadingReported,
+    ReadyReported,
+    Released,
+    Requested,
+    Ticked,
+)
 from scheduler.core.planner import Planner
-from scheduler.core.values import Config, Exit, InstanceId, PresetName, PresetSpec
-from scheduler.runtime.record import Gone
+from scheduler.core.values import Config, Exit, InstanceId, PresetName, PresetSpec, RequestId
+from scheduler.runtime.record import Decided, Gone
 
 from .standing_in import preset, staged, steps, until
 
@@ -41,6 +49,10 @@ def start(number=1, name="a"):
     return Start(InstanceId(number), PresetSpec(PresetName(name)), Reason.REQUESTED)
 
 
+def decided(stage):
+    return [entry for entry in stage.entries if isinstance(entry, Decided)]
+
+
 async def ended_with(stage, kind):
     with pytest.raises(ExceptionGroup) as group:
         await stage.task
@@ -54,6 +66,64 @@ async def test_a_bug_in_a_decision_ends_the_owner_and_its_children():
 
         await ended_with(stage, RuntimeError)
         assert stage.children[0].killed
+
+
+async def test_an_event_that_shows_a_bug_in_the_core_is_noted_like_any_other():
+    script = Script(Requested=[start()], ReadyReported=RuntimeError("a bug"))
+    noted = []
+    async with staged(planner=script, note=lambda *step: noted.append(step)) as stage:
+        stage.ask("a")
+
+        await ended_with(stage, RuntimeError)
+        assert [(event, decisions) for _, event, decisions in noted][-2:] == [
+            (script.events(Requested)[0], [start()]),
+            (ReadyReported(InstanceId(1)), ()),
+        ]
+
+
+async def test_a_drain_that_is_passed_on_is_recorded_again_with_what_it_rests_on():
+    first = Drain(InstanceId(1), Reason.EVICTED, PresetName("b"), (("waited", 30.5), ("slots", 2)))
+    script = Script(
+        Requested=[start()], ReadyReported=[first], ApplyAsked=[replace(first, for_preset="c")]
+    )
+    async with staged(planner=script) as stage:
+        stage.ask("a")
+        await until(lambda: script.events(ReadyReported))
+        stage.operations.apply("a", lambda refused: None)
+        await stage.owner.caught_up()
+
+        drains = [entry.figures for entry in decided(stage) if entry.kind == "drain"]
+        assert drains == [
+            {"for": "b", "waited": 30.5, "slots": 2},
+            {"for": "c", "waited": 30.5, "slots": 2},
+        ]
+
+
+@pytest.mark.parametrize("reason", [Reason.IDLE, Reason.HUNG, Reason.UNWANTED])
+async def test_each_reason_of_an_end_is_kept_with_the_instance(reason):
+    script = Script(Requested=[start()], ReadyReported=[Kill(InstanceId(1), reason)])
+    async with staged(planner=script) as stage:
+        stage.ask("a")
+        await until(lambda: script.events(Exited))
+
+        [gone] = [entry for entry in stage.entries if isinstance(entry, Gone)]
+        assert gone.reason == reason
+        assert ("kill", str(reason)) in [(e.kind, e.reason) for e in decided(stage)]
+
+
+async def test_a_revoked_look_may_be_released_all_the_same():
+    look = RequestId(1)
+    script = Script(
+        Requested=[start()],
+        ReadyReported=[Grant(look, InstanceId(1)), Revoke(look, InstanceId(1))],
+    )
+    async with staged(planner=script) as stage:
+        asked = stage.ask("a")
+        await asked.run()
+        asked.release()
+        await stage.owner.caught_up()
+
+        assert script.events(Released) == [Released(look)]
 
 
 async def test_a_bug_in_a_childs_task_ends_the_owner():

@@ -51,6 +51,17 @@ def test_a_wake_does_not_change_when_it_was_loaded():
     assert InstanceRecord.objects.get().loaded_at == early
 
 
+def test_figures_are_kept_as_people_read_them():
+    figures = {"for": "b", "waited": 30.123456789, "due": float("inf"), "slots": 2, "names": ["c"]}
+    record(Started(ONE, "a", 1), Decided("drain", "a", ONE, "evicted", figures))
+
+    assert DecisionRecord.objects.get().figures == {
+        **figures,
+        "waited": 30.123,
+        "due": "inf",
+    }
+
+
 def test_a_decision_knows_its_instance():
     record(
         Started(ONE, "a", 1),

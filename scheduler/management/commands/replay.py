@@ -34,7 +34,7 @@ class Command(BaseCommand):
         except (CannotRead, OSError) as failure:
             raise CommandError(str(failure), returncode=2) from None
         told = summary(done)
-        self.stdout.write(json.dumps(told, indent=2) if options["json"] else "\n".join(_text(told)))
+        self.stdout.write(json.dumps(told, indent=2) if options["json"] else "\n".join(text(told)))
         if done.difference is not None:
             raise CommandError("the decisions differ", returncode=1)
         if done.missing:
@@ -92,7 +92,8 @@ def _difference(difference: Difference) -> dict[str, Any]:
     }
 
 
-def _text(told: dict[str, Any]) -> Iterator[str]:
+def text(told: dict[str, Any]) -> Iterator[str]:
+    """A summary as lines for people."""
     yield f"life {told['life']}, began {told['began']}, {told['seconds']:.3f} s replayed"
     for title in ("events", "decisions"):
         yield f"{title}: {sum(told[title].values())}"
