@@ -7,6 +7,7 @@ whose instance is loaded but saturated waits for a lease: it needs no room and n
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import Enum, auto
 
 from . import leaving
@@ -19,8 +20,10 @@ from .instances import Instance
 from .room import Room, Shortage
 from .states import Cue, State
 from .values import Bytes, Code, PresetName, Refusal
-from .wait_queue import Entry
+from .wait_queue import Entry, Place
 
+ASK_AGAIN_SECONDS = 5.0
+"""What a client is told to wait when nothing better is known."""
 LOOKED_AT_BESIDE = 16
 """How many entries behind a waiting head are tried whether they fit beside it (A2)."""
 
@@ -67,6 +70,7 @@ class Admission:
         self.next_drain: float | None = None
         self.held_up: tuple[PresetName, Outcome] | None = None
         """Who is head and waits, as of the last look."""
+        self._head_key: Place | None = None
 
     def admit(self, now: float) -> list[Decision]:
         """Derive the head anew and serve it, until one has to wait."""
@@ -80,23 +84,35 @@ class Admission:
             if outcome is Outcome.MOVED_ON:
                 continue
             self.held_up = entry.preset, outcome
+            self._head_key = self._order.key(entry, now)
             if outcome is Outcome.WAITS_FOR_ROOM:
                 decisions += self._load_beside(entry, now)
             break
         return decisions
 
+    def may_matter(self, entry: Entry, now: float) -> bool:
+        """An entry has come, or one of its lines has a new first: might that change anything for
+        those who wait for a load? Not behind a head that is held up, where nothing sleeps and no
+        bytes are counted. What fades with time is seen at the next tick."""
+        held_up, key = self.held_up, self._head_key
+        return (
+            held_up is None
+            or key is None
+            or entry.preset == held_up[0]
+            or self._ledger.limits
+            or self.need(entry) is Need.WAKE
+            or self._order.key(entry, now) < key
+        )
+
     def nobody_waits(self) -> None:
         self.next_drain = self.held_up = None
 
     def need(self, entry: Entry) -> Need:
-        current = self._fleet.current(entry.preset)
-        if current is None:
-            return Need.START
-        return Need.WAKE if current.state is State.SLEEPING else Need.NOTHING
+        return _need(self._fleet.current(entry.preset))
 
-    def register(self, entry: Entry) -> None:
+    def register(self, entry: Entry, current: Instance | None) -> None:
         """A2: whether it waits for a start or a wake, as things now are."""
-        need = self.need(entry)
+        need = _need(current)
         if need is not Need.START and (entry.room or entry.evict_first):
             self._queue.needs_no_room(entry)
         if need is Need.NOTHING:
@@ -108,6 +124,8 @@ class Admission:
     # The head -----------------------------------------------------------------
 
     def _serve_head(self, entry: Entry, now: float) -> Step:
+        if entry.looks_only and not self._may_look(entry):
+            return self._refuse(entry, Refusal(Code.MODEL_NOT_LOADED, ASK_AGAIN_SECONDS))
         if self.need(entry) is Need.WAKE:
             return self._wake_head(entry, now)
         if short := self._room.never(entry.preset):
@@ -149,7 +167,7 @@ class Admission:
         return self._refuse(entry, Refusal(Code.DOES_NOT_FIT))
 
     def _starts_up_already(self) -> bool:
-        return any(i.startup and i.state is State.LOADING for i in self._fleet)
+        return any(i.startup for i in self._loading())
 
     def _refuse(self, entry: Entry, refusal: Refusal) -> Step:
         self._order.drop(entry.preset)
@@ -209,12 +227,15 @@ class Admission:
 
     # Loaders ------------------------------------------------------------------
 
+    def _loading(self) -> Collection[Instance]:
+        return self._fleet.by_state[State.LOADING].values()
+
     def _loads_counted(self) -> int:
         """Loads that the head waits for: not those beside a head that waited for room."""
-        return sum(i.state is State.LOADING and not i.beside for i in self._fleet)
+        return sum(not i.beside for i in self._loading())
 
     def _unwanted_loads(self) -> list[Instance]:
-        return [i for i in self._fleet if self._eviction.is_unwanted_load(i) and not i.beside]
+        return [i for i in self._loading() if self._eviction.is_unwanted_load(i) and not i.beside]
 
     def _loader_is_to_be_had(self, *, or_killed: bool = True) -> bool:
         """A loader is free, or would be with the unwanted loads killed (A3)."""
@@ -233,10 +254,14 @@ class Admission:
         """A8: it starts in this very step, or not at all: nobody queues, a loader is free, there
         is room without evicting anyone, and it would not end at once."""
         entry = Entry(preset)
+        return not len(self._order) and not self._room.never(preset) and self._may_look(entry)
+
+    def _may_look(self, entry: Entry) -> bool:
+        """A8: neither a wake nor a second try is for a look."""
         return (
-            not len(self._order)
+            self.need(entry) is Need.START
+            and not entry.evict_first
             and self._loader_is_to_be_had(or_killed=False)
-            and not self._room.never(preset)
             and self._room.free_now(entry)
         )
 
@@ -246,7 +271,7 @@ class Admission:
         """A2: a later entry may load when that evicts nobody and leaves the head's room covered."""
         decisions: list[Decision] = []
         for entry in self._beside(head, now):
-            if sum(i.state is State.LOADING for i in self._fleet) >= self._loaders:
+            if len(self._loading()) >= self._loaders:
                 break
             if self._may_wake_beside(head, entry):
                 decisions.append(self._wake(entry, now, beside=True))
@@ -258,7 +283,7 @@ class Admission:
         """Who could: those with room of their own and those that sleep; and where it is bytes that
         the head waits for, the next few, which may be small enough."""
         names = [preset for preset in self._queue.with_room if preset in self._order]
-        names += [i.preset.name for i in self._fleet if i.state is State.SLEEPING]
+        names += [i.preset.name for i in self._fleet.by_state[State.SLEEPING].values()]
         entries = {
             name: entry
             for name in names
@@ -317,6 +342,12 @@ class Admission:
         instance.load_begins(now)
         instance.beside = beside
         return Wake(instance.id)
+
+
+def _need(current: Instance | None) -> Need:
+    if current is None:
+        return Need.START
+    return Need.WAKE if current.state is State.SLEEPING else Need.NOTHING
 
 
 def _bytes_told(name: str, need: Bytes) -> tuple[tuple[str, int], ...]:

@@ -48,6 +48,8 @@ class Children:
                 self._note_ready(instance, now)
             case SleepingReported():
                 # L8: under a lease this releases nothing; and nobody is granted a sleeper.
+                if not instance.has_loaded:
+                    instance.loaded_at = instance.last_used = now  # its `ready` was lost
                 instance.advance(Cue.ASLEEP)
                 instance.beside = False
             case SlotsSeen(_, busy):
@@ -69,7 +71,7 @@ class Children:
             instance.unwanted = instance.idle and instance.preset.name not in self._queue.entries
         if not instance.leaving:
             # A4: a load that succeeded ends the row of failures.
-            self._failures.clear(instance.preset.name)
+            self._failures.note_success(instance.preset.name)
 
     def _end_abandoned(self, instance: Instance, busy: int, now: float) -> None:
         """Abandoned leases end as the busy slots fall below the leases, the oldest first."""
@@ -88,6 +90,9 @@ class Children:
 
     def _bury(self, instance: Instance, exit: Exit, now: float) -> list[Decision]:
         """Its room is free only now. Leases on it are over; whether it failed to load is A4's."""
+        failed = failed_to_load(instance, exit)
+        if instance.state is State.STOPPING:
+            self._learned.note_exit(now - instance.left_at)
         self._fleet.remove(instance)
         self._ledger.give_back(instance.preset.need)
         decisions: list[Decision] = []
@@ -95,11 +100,8 @@ class Children:
             self._granting.settle(instance.leases[request], now)
             decisions.append(Revoke(request, instance.id))
         decisions += [Revoke(request, instance.id) for request in sorted(instance.looks)]
-        if instance.state is State.STOPPING:
-            self._learned.note_exit(now - instance.left_at)
-        if failed_to_load(instance, exit):
+        if failed:
             decisions += self._fail_load(instance.preset.name, exit, now)
-        instance.advance(Cue.EXIT)
         return decisions
 
     def _fail_load(self, preset: PresetName, exit: Exit, now: float) -> list[Decision]:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from .admission import Admission
+from .admission import ASK_AGAIN_SECONDS, Admission
 from .books import Books
-from .edits import ASK_AGAIN_SECONDS
+from .decisions import Decision, Reject
 from .estimates import Estimates
 from .events import Requested
-from .granting import USES
+from .granting import USES, Granting
 from .instances import Instance
 from .states import State
 from .values import Code, Kind, Priority, Refusal
 
 
 class Door:
-    def __init__(self, books: Books, admission: Admission, estimates: Estimates) -> None:
+    def __init__(
+        self, books: Books, admission: Admission, estimates: Estimates, granting: Granting
+    ) -> None:
         self._books = books
         self._config = books.config
         self._presets = books.presets
@@ -23,22 +25,26 @@ class Door:
         self._failures = books.failures
         self._admission = admission
         self._estimates = estimates
+        self._granting = granting
 
-    def come_in(self, event: Requested, now: float) -> Refusal | None:
-        """It joins the queue, or is refused. Asked twice, it is once in."""
+    def come_in(self, event: Requested, now: float) -> list[Decision]:
+        """It joins the queue, is granted at once, or is refused. Asked twice, it is once in."""
         if (
             event.request in self._queue
             or event.request in self._fleet.leases
             or event.request in self._fleet.looks
         ):
-            return None
-        if refusal := self._refusal(event, now):
-            return refusal
+            return []
+        current = self._fleet.current(event.preset)
+        if refusal := self._refusal(event, current, now):
+            return [Reject(event.request, refusal)]
         if event.kind is Kind.LOAD:
             # A4: a person's load clears the back-off.
             self._failures.clear(event.preset)
         weight = event.weight if event.weight > 0 else 1.0
-        self._books.shares.arrive(event.tenant, weight, now)
+        self._books.shares.arrive(event.tenant, weight)
+        if current is not None and self._is_next(event, current):
+            return [self._granting.at_once(event, current, weight, now)]
         self._queue.join(
             event.request,
             event.preset,
@@ -49,14 +55,19 @@ class Door:
             weight=weight,
             priority=together(event.priority, self._presets[event.preset].priority),
         )
-        return None
+        return []
 
-    def _refusal(self, event: Requested, now: float) -> Refusal | None:
+    def _is_next(self, event: Requested, current: Instance) -> bool:
+        """Nobody waits before it, and a slot is free."""
+        return (
+            event.kind in USES and event.preset not in self._queue.entries and current.has_free_slot
+        )
+
+    def _refusal(self, event: Requested, current: Instance | None, now: float) -> Refusal | None:
         if self._books.shutting_down:
             return Refusal(Code.SHUTTING_DOWN, ASK_AGAIN_SECONDS)
         if event.preset not in self._presets:
             return Refusal(Code.MODEL_NOT_FOUND)
-        current = self._fleet.current(event.preset)
         failure = self._failures.backing_off(event.preset, now)
         if failure is not None and current is None and event.kind is not Kind.LOAD:
             # A4: nothing is evicted meanwhile for a load that would fail again.

@@ -45,16 +45,16 @@ class Draining:
         first. An idle one in its minimum residency is among them: it ends at once when due."""
         found = [
             Drainable(instance, self._due(instance, entry, now), self.free_in(instance, now))
-            for instance in self._fleet
-            if instance.state is State.LOADED and not instance.preset.pinned
+            for instance in self._fleet.by_state[State.LOADED].values()
+            if not instance.preset.pinned
         ]
         found.sort(key=lambda d: (d.free_in, d.instance.last_used, d.instance.id))
         return found
 
     def _due(self, instance: Instance, entry: Entry, now: float) -> float:
         """A6: the later of the end of its residency and the earlier of the end of its quantum and
-        the head's longest wait. Its own waiters, if they stand before the head, are served for
-        that wait (V1)."""
+        the head's longest wait. The quantum counts from when others wait. Its own waiters, if they
+        stand before the head, are served for that wait (V1)."""
         head_since = now if entry.head_since is None else entry.head_since
         longest = head_since + self.max_wait(entry.preset)
         resident = self._eviction.resident_until(instance)
@@ -63,7 +63,7 @@ class Draining:
         if not instance.busy:
             return resident
         quantum = self._config.quantum_seconds * min(1.0, _weights(instance, entry))
-        return max(resident, min(instance.loaded_at + quantum, longest))
+        return max(resident, min(max(instance.loaded_at, head_since) + quantum, longest))
 
     def max_wait(self, preset: PresetName) -> float:
         spec = self._presets.get(preset)
@@ -137,7 +137,8 @@ class Draining:
         room, else it is undone; so is one whose room is covered otherwise, or whose instance was
         pinned. Traffic alone never undoes one."""
         decisions: list[Decision] = []
-        for instance in [i for i in self._fleet if i.drains_for_an_entry]:
+        drains = self._fleet.by_state[State.DRAINING].values()
+        for instance in [drain for drain in drains if drain.drains_for_an_entry]:
             owner = self._owner(instance)
             if instance.preset.pinned:
                 decisions.append(self.undo(instance, owner))

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from . import leaving
+from .admission import ASK_AGAIN_SECONDS
 from .books import Books
 from .decisions import Decision, Reason
 from .granting import Granting
 from .instances import Instance
 from .states import State
 from .values import Code, PresetName, PresetSpec, Refusal
-
-ASK_AGAIN_SECONDS = 5.0
-"""What a client is told to wait when nothing better is known."""
 
 _UNDONE_BY_AN_EDIT = frozenset({Reason.REPLACED, Reason.REMOVED})
 
@@ -43,7 +41,7 @@ class Edits:
                 decisions += self._granting.refuse_all(name, Refusal(Code.MODEL_REMOVED))
             if new is None or new.fingerprint != old.fingerprint:
                 # What failed was not this, and what was learned was of another.
-                self._failures.clear(name)
+                self._failures.forget(name)
                 self._books.learned.forget(name)
         self._presets.clear()
         self._presets.update(edited)
@@ -62,13 +60,12 @@ class Edits:
             self._failures.clear(renamed_to)
 
     def _compare_with_its_preset(self, instance: Instance, now: float) -> list[Decision]:
-        self._fleet.touched[instance.id] = instance
         spec = self._presets.get(instance.preset.name)
         instance.stale = not instance.runs(spec)
         if spec is not None and not instance.stale:
             self._ledger.give_back(instance.preset.need)
-            instance.preset = spec
             self._ledger.hold(spec.need)
+            self._fleet.set_policy(instance, spec)
         if not instance.stale or instance.leaving or (spec is not None and instance.busy):
             return []
         return [leaving.leave(instance, Reason.REMOVED if spec is None else Reason.REPLACED, now)]

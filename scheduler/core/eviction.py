@@ -37,7 +37,9 @@ class Eviction:
         """V1: its own entry is the one room is made for, or ahead of it: a sleeper to be woken, or
         one full of leases. Else two presets would evict each other in turn."""
         own = self._queue.entries.get(instance.preset.name)
-        return own is not None and self._order.key(own, now) <= self._order.key(entry, now)
+        if own is None:
+            return False
+        return own is entry or self._order.key(own, now) <= self._order.key(entry, now)
 
     def resident_until(self, instance: Instance) -> float:
         """Against thrash: so long it stays once it is loaded, if it is wanted at all."""
@@ -65,7 +67,7 @@ class Eviction:
     def candidates(self, entry: Entry, now: float) -> list[Instance]:
         return [
             instance
-            for instance in self._fleet
+            for instance in self._fleet.unread.values()
             if self.is_unwanted_load(instance) or self.may_be_evicted(instance, entry, now)
         ]
 

@@ -31,6 +31,7 @@ class Failures:
         self._config = config
         self._failed: dict[PresetName, Failure] = {}
         self._out_of_memory: dict[PresetName, int] = {}
+        self._has_loaded: set[PresetName] = set()
         self.view: Mapping[PresetName, Failure] = MappingProxyType(self._failed)
 
     def backing_off(self, preset: PresetName, now: float) -> Failure | None:
@@ -38,10 +39,25 @@ class Failures:
         return failure if failure is not None and now < failure.until else None
 
     def broken(self, preset: PresetName) -> Exit | None:
-        """A4: how its last load failed, if by itself. Nobody is evicted for another one: not until
-        its options or files change, a load succeeds where there is room, or a person asks."""
+        """A4: how its last load failed, if it is known to be broken: it failed by itself, and has
+        never loaded with these options, or failed so often in a row. Nobody is evicted for another
+        try: not until its options or files change, one succeeds where there is room, or a person
+        asks."""
         failure = self._failed.get(preset)
-        return failure.exit if failure and failure.code is Code.MODEL_LOAD_FAILED else None
+        if failure is None or failure.code is not Code.MODEL_LOAD_FAILED:
+            return None
+        often = failure.in_a_row >= self._config.broken_after
+        return failure.exit if often or preset not in self._has_loaded else None
+
+    def note_success(self, preset: PresetName) -> None:
+        """A load has succeeded: whatever failed before it, the preset is not broken."""
+        self._has_loaded.add(preset)
+        self.clear(preset)
+
+    def forget(self, preset: PresetName) -> None:
+        """Its options or files have changed: what failed or loaded was not this."""
+        self._has_loaded.discard(preset)
+        self.clear(preset)
 
     def may_retry_out_of_memory(self, preset: PresetName) -> bool:
         """Counts one more load that ran out of memory; may there be another?"""

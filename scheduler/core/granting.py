@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from .books import Books
 from .decisions import Decision, Grant, Reject
+from .events import Requested
 from .instances import Instance, Lease
 from .states import State
-from .values import Kind, PresetName, Refusal, RequestId
+from .values import Kind, PresetName, Refusal, RequestId, TenantId
 from .wait_queue import Entry, Waiter
 
 USES = frozenset({Kind.POST, Kind.WEBSOCKET})
@@ -22,9 +23,8 @@ class Granting:
         self._learned = books.learned
         self._look_seconds = books.config.look_seconds
 
-    def all_that_fit(self, entry: Entry, now: float) -> list[Decision]:
+    def all_that_fit(self, entry: Entry, instance: Instance | None, now: float) -> list[Decision]:
         """In the step in which the instance is ready: no window in which it looks idle."""
-        instance = self._fleet.current(entry.preset)
         if instance is None or instance.state is not State.LOADED:
             return []
         decisions: list[Decision] = []
@@ -38,17 +38,27 @@ class Granting:
         self._queue.leave(waiter.request)
         instance.unwanted = False
         if waiter.kind in USES:
-            # Charged in advance, so that who has many under way does not count as one who has none.
-            charged = self._learned.known_answer(instance.preset.name)
-            self._shares.charge(waiter.tenant, charged, now)
-            instance.last_used, instance.used = now, True
-            lease = Lease(waiter.tenant, waiter.weight, now, charged)
-            self._fleet.take_lease(waiter.request, instance, lease)
+            self._lease(waiter.request, instance, waiter.tenant, waiter.weight, now)
         else:
             self._shares.leave(waiter.tenant)
             if waiter.kind is Kind.GET:
                 self._fleet.look(waiter.request, instance, now + self._look_seconds)
         return Grant(waiter.request, instance.id)
+
+    def at_once(self, event: Requested, instance: Instance, weight: float, now: float) -> Grant:
+        """Nobody waits before it."""
+        instance.unwanted = False
+        self._lease(event.request, instance, event.tenant, weight, now)
+        return Grant(event.request, instance.id)
+
+    def _lease(
+        self, request: RequestId, instance: Instance, tenant: TenantId, weight: float, now: float
+    ) -> None:
+        # Charged in advance, so that who has many under way does not count as one who has none.
+        charged = self._learned.known_answer(instance.preset.name)
+        self._shares.charge(tenant, charged, now)
+        instance.last_used, instance.used = now, True
+        self._fleet.take_lease(request, instance, Lease(tenant, weight, now, charged))
 
     def end(
         self, request: RequestId, now: float, *, answered: bool, tokens: int | None = None

@@ -18,6 +18,10 @@ _BACK_TO: dict[State, tuple[Cue, ...]] = {
 }
 
 
+def _shelves() -> dict[State, dict[InstanceId, Instance]]:
+    return {state: {} for state in State}
+
+
 @dataclass(slots=True)
 class Lease:
     """One request's hold on an instance. `charged` are the seconds that its tenant was charged for
@@ -59,6 +63,9 @@ class Instance:
     progressed_at: float = 0.0  # when that last grew, or the load began
     load_began_at: float = 0.0
     left_at: float = 0.0  # when it was asked to exit, or killed
+    by_state: dict[State, dict[InstanceId, Instance]] = field(default_factory=_shelves)
+    """Where it stands by its state: the fleet's, once it is in."""
+    changed: bool = True  # its state, not its leases only, since somebody last looked
     touched: dict[InstanceId, Instance] = field(default_factory=dict)
     """Where it is put down whenever its state or its leases change: the fleet's, once it is in."""
 
@@ -93,7 +100,11 @@ class Instance:
         )
 
     def advance(self, cue: Cue) -> None:
-        self.state = advance(self.state, cue)
+        before, self.state = self.state, advance(self.state, cue)
+        if self.state is not before:
+            self.by_state[before].pop(self.id, None)
+            self.by_state[self.state][self.id] = self
+        self.changed = True
         self.touched[self.id] = self
         if cue in REPORTS or cue is Cue.WAKE:
             self.child = advance(self.child, cue)
@@ -131,6 +142,10 @@ class Fleet:
         self.looks: dict[RequestId, Instance] = {}
         self.touched: dict[InstanceId, Instance] = {}
         """Those that have changed since somebody last looked."""
+        self.by_state = _shelves()
+        self.unread: dict[InstanceId, Instance] = {}
+        """Those from which nobody reads."""
+        self.pinned: dict[InstanceId, Instance] = {}
         self._oversubscribe = oversubscribe
         self._by_preset: dict[PresetName, dict[InstanceId, Instance]] = {}
         self._ids = count(1)
@@ -160,14 +175,42 @@ class Fleet:
             startup=startup,
             beside=beside,
             touched=self.touched,
+            by_state=self.by_state,
         )
         instance.load_begins(now)
         self.instances[instance.id] = instance
         self._by_preset.setdefault(preset.name, {})[instance.id] = instance
+        self.by_state[instance.state][instance.id] = instance
+        self.unread[instance.id] = instance
+        self.set_policy(instance, preset)
         return instance
 
+    def set_policy(self, instance: Instance, preset: PresetSpec) -> None:
+        """What its preset now says; its options are the same."""
+        instance.preset = preset
+        if preset.pinned:
+            self.pinned[instance.id] = instance
+        else:
+            self.pinned.pop(instance.id, None)
+        self._touch(instance, changed=True)
+
+    def _touch(self, instance: Instance, *, changed: bool = False) -> None:
+        instance.changed = instance.changed or changed
+        self.touched[instance.id] = instance
+
+    def _note_readers(self, instance: Instance) -> None:
+        if instance.busy:
+            self.unread.pop(instance.id, None)
+        else:
+            self.unread[instance.id] = instance
+        self.touched[instance.id] = instance
+
     def remove(self, instance: Instance) -> None:
-        """With its leases and looks."""
+        """With its leases and looks. It has exited."""
+        instance.advance(Cue.EXIT)
+        del self.by_state[State.EXITED][instance.id]
+        self.unread.pop(instance.id, None)
+        self.pinned.pop(instance.id, None)
         for request in instance.leases:
             del self.leases[request]
         for request in instance.looks:
@@ -182,7 +225,7 @@ class Fleet:
     def take_lease(self, request: RequestId, instance: Instance, lease: Lease) -> None:
         instance.leases[request] = lease
         self.leases[request] = instance
-        self.touched[instance.id] = instance
+        self._note_readers(instance)
 
     def end_lease(self, request: RequestId, now: float) -> Lease | None:
         """None when it holds none (any more)."""
@@ -192,7 +235,7 @@ class Fleet:
         lease = instance.leases.pop(request)
         instance.abandoned.discard(request)
         instance.released_at = now
-        self.touched[instance.id] = instance
+        self._note_readers(instance)
         return lease
 
     def abandon_lease(self, request: RequestId) -> bool:
@@ -201,13 +244,13 @@ class Fleet:
         if instance is None:
             return False
         instance.abandoned.add(request)
-        self.touched[instance.id] = instance
+        self._note_readers(instance)
         return True
 
     def look(self, request: RequestId, instance: Instance, until: float) -> None:
         instance.looks[request] = until
         self.looks[request] = instance
-        self.touched[instance.id] = instance
+        self._touch(instance)
 
     def end_look(self, request: RequestId) -> bool:
         """Whether there was one."""

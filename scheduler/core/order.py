@@ -20,10 +20,6 @@ from .wait_queue import Entry, Line, Place, Waiter
 _LOADS = None  # the line of those without a request behind them
 
 
-def _line(entry: Entry, tenant: TenantId | None) -> Line | None:
-    return entry.loads if tenant is _LOADS else entry.lines.get(tenant)
-
-
 class Order:
     def __init__(self, shares: Shares) -> None:
         self._shares = shares
@@ -68,40 +64,43 @@ class Order:
     # Who is first -------------------------------------------------------------------
 
     def head(self, now: float) -> Entry | None:
-        best: tuple[int, float, int] | None = None
+        best: Place | None = None
         head: Entry | None = None
-        for tenant in list(self._heaps):
-            top = self._top(tenant)
-            if top is None:
-                del self._heaps[tenant]
+        dry: list[TenantId | None] = []
+        for tenant, heap in self._heaps.items():
+            entry = self._top(tenant, heap)
+            if entry is None:
+                dry.append(tenant)
                 continue
-            (rank, start, number), entry = top
-            if best is not None and (rank, start) > best[:2]:
-                continue  # a set-back only makes it later
+            place = heap[0][0]
+            if best is not None and place > best:
+                continue  # what sets it back only makes it later
             if tenant is not _LOADS:
-                start += self._shares.penalty(tenant, now)
-            key = (rank, start, number)
-            if best is None or key < best:
-                best, head = key, entry
+                rank, start, number = place
+                place = rank, start + self._shares.penalty(tenant, now), number
+            if best is None or place < best:
+                best, head = place, entry
+        for tenant in dry:
+            del self._heaps[tenant]
         return head
 
-    def _top(self, tenant: TenantId | None) -> tuple[Place, Entry] | None:
-        """The tenant's first waiter of all pending entries. What has gone is dropped here."""
-        heap = self._heaps[tenant]
+    def _top(
+        self, tenant: TenantId | None, heap: list[tuple[Place, PresetName, int]]
+    ) -> Entry | None:
+        """The entry of the tenant's first waiter. What has gone is dropped here."""
         while heap:
             place, preset, turn = heap[0]
             entry = self._pending.get(preset)
-            line = _line(entry, tenant) if entry is not None and entry.turn == turn else None
-            first = line.first() if line is not None else None
-            if entry is None or first is None:
-                heapq.heappop(heap)
-            elif first.place == place:
-                return place, entry
-            elif first.turn == turn:
-                heapq.heappop(heap)  # it stands in the heap itself
-            else:
-                first.turn = turn
-                heapq.heapreplace(heap, (first.place, preset, turn))
+            if entry is not None and entry.turn == turn:
+                line = entry.loads if tenant is _LOADS else entry.lines.get(tenant)
+                first = None if line is None else line.first()
+                if first is not None and first.place == place:
+                    return entry
+                if first is not None and first.turn != turn:
+                    first.turn = turn
+                    heapq.heapreplace(heap, (first.place, preset, turn))
+                    continue
+            heapq.heappop(heap)
         return None
 
     def first_few(self, most: int, now: float) -> list[Entry]:

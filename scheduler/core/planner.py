@@ -15,7 +15,7 @@ from . import leaving
 from .admission import Admission
 from .books import Books
 from .children import Children
-from .decisions import Decision, Reject
+from .decisions import Decision
 from .door import Door
 from .draining import Draining
 from .edits import Edits
@@ -67,7 +67,7 @@ class Planner:
         self._admission = Admission(books, room, eviction, self._draining, self._granting)
         self._estimates = Estimates(books, self._draining)
         self._explaining = Explaining(books, self._admission, self._estimates)
-        self._door = Door(books, self._admission, self._estimates)
+        self._door = Door(books, self._admission, self._estimates, self._granting)
         self._children = Children(books, self._granting)
         self._edits = Edits(books, self._granting)
         self._timer = Timer()
@@ -133,8 +133,7 @@ class Planner:
     def _note(self, event: Event, now: float) -> list[Decision]:  # noqa: C901 - one row per event
         match event:
             case Requested():
-                refusal = self._door.come_in(event, now)
-                return [Reject(event.request, refusal)] if refusal else []
+                return self._door.come_in(event, now)
             case Released(request, tokens):
                 self._granting.end(request, now, answered=True, tokens=tokens)
             case Cancelled(request):
@@ -174,59 +173,78 @@ class Planner:
     # Settling what is touched -------------------------------------------------------
 
     def _settle(self, decisions: list[Decision], now: float) -> None:
+        fleet, queue = self._fleet, self._queue
         while True:
-            touched = self._take_touched(decisions, now)
-            if touched and self._fleet.instances:
+            if fleet.touched:
+                self._settle_instances(decisions, now)
+            served = self._settle_presets(decisions, now) if queue.touched else []
+            if self._look_for_room and fleet.by_state[State.DRAINING]:
                 decisions += self._draining.mend(now)
-            for preset in touched:
-                entry = self._queue.entries.get(preset)
-                if entry is not None:
-                    decisions += self._granting.all_that_fit(entry, now)
-            if self._fleet.touched or self._queue.touched:
+            for entry, current in served:
+                if entry.size:
+                    decisions += self._granting.all_that_fit(entry, current, now)
+            if fleet.touched or queue.touched:
                 continue
             if not self._look_for_room:
                 return
             self._look_for_room = False
             if len(self._order):
-                decisions += self._draining.mend(now)
                 decisions += self._admission.admit(now)
             else:
                 self._admission.nobody_waits()
 
-    def _take_touched(self, decisions: list[Decision], now: float) -> list[PresetName]:
-        """Each instance that has changed is settled, and each preset it concerns is looked at: has
-        it a place among those who wait for a load, and does its clock run?"""
-        while self._fleet.touched:
-            instances = list(self._fleet.touched.values())
-            self._fleet.touched.clear()
-            self._look_for_room = True
-            for instance in instances:
-                self._queue.touched[instance.preset.name] = None
-                if instance.state is not State.EXITED:
-                    decisions += leaving.settle(instance, now)
-                    decisions += self._children.note_time(instance, now)
-                    self._watch(instance)
+    def _settle_instances(self, decisions: list[Decision], now: float) -> None:
+        """What has changed with an instance concerns its preset's waiters; and if its state has, or
+        nobody reads from it any more, those who wait for room."""
+        touched = list(self._fleet.touched.values())
+        self._fleet.touched.clear()
+        for instance in touched:
+            preset = instance.preset.name
+            busy = instance.busy
+            if instance.changed or not busy:
+                self._look_for_room, instance.changed = True, False
+                self._queue.touched[preset] = None
+            elif preset in self._queue.entries:
+                self._queue.touched[preset] = None
+            if instance.state is State.EXITED or (
+                busy and instance.state is instance.child is State.LOADED and not instance.looks
+            ):
+                continue  # there is nothing that time or a last reader could end
+            decisions += leaving.settle(instance, now)
+            decisions += self._children.note_time(instance, now)
+            self._watch(instance)
+
+    def _settle_presets(
+        self, decisions: list[Decision], now: float
+    ) -> list[tuple[Entry, Instance | None]]:
+        """Has each a place among those who wait for a load, and does its clock run? The entries
+        that may be served now, with their instances."""
         touched = list(self._queue.touched)
         self._queue.touched.clear()
+        if self._queue.entry_gone:
+            # What was loaded or drained for it may be another's now.
+            self._queue.entry_gone, self._look_for_room = False, True
+        served: list[tuple[Entry, Instance | None]] = []
         for preset in touched:
             entry = self._queue.entries.get(preset)
+            current = self._fleet.current(preset)
             if entry is None:
-                # What was loaded or drained for it may be another's now.
                 self._order.drop(preset)
-                self._look_for_room = True
-                decisions += self._note_idle(preset, now)
-            else:
-                self._admission.register(entry)
-                self._run_clock(entry, now)
-                self._look_for_room = self._look_for_room or preset in self._order
-        return touched
-
-    def _run_clock(self, entry: Entry, now: float) -> None:
-        """A7: an entry's clock stands while it is loaded for, or room is made for it."""
-        current = self._fleet.current(entry.preset)
-        loads = current is not None and current.state is State.LOADING
-        entry.let_clock_run(now, runs=not loads and not entry.room)
-        self._queue.watch_expiry(entry)
+                if current is not None and not current.busy:
+                    # Nobody waits for it any more: its keep-alive counts again.
+                    decisions += self._children.note_time(current, now)
+                    self._watch(current)
+                continue
+            self._admission.register(entry, current)
+            loads = current is not None and current.state is State.LOADING
+            # A7: an entry's clock stands while it is loaded for, or room is made for it.
+            entry.let_clock_run(now, runs=not loads and not entry.room)
+            self._queue.watch_expiry(entry)
+            if current is not None:
+                served.append((entry, current))
+            if not self._look_for_room and preset in self._order:
+                self._look_for_room = self._admission.may_matter(entry, now)
+        return served
 
     # Time -------------------------------------------------------------------------
 
@@ -234,15 +252,6 @@ class Planner:
         wanted = instance.preset.name in self._queue.entries
         for due in deadlines(instance, self.config, wanted=wanted):
             self._next_deadline = min(self._next_deadline, due)
-
-    def _note_idle(self, preset: PresetName, now: float) -> list[Decision]:
-        """Nobody waits for it any more: its keep-alive counts again, and may have passed."""
-        current = self._fleet.current(preset)
-        if current is None:
-            return []
-        decisions = self._children.note_time(current, now)
-        self._watch(current)
-        return decisions
 
     def _note_deadlines(self, now: float) -> list[Decision]:
         self._next_deadline = _NEVER

@@ -47,7 +47,7 @@ class Room:
     @property
     def stopping(self) -> bool:
         """Is anything on its way out?"""
-        return any(instance.state is State.STOPPING for instance in self._fleet)
+        return bool(self._fleet.by_state[State.STOPPING])
 
     def need(self, preset: PresetName) -> Bytes:
         spec = self._presets.get(preset)
@@ -58,7 +58,7 @@ class Room:
     ) -> Shortage:
         """A5: what more has to go for it, beside what is leaving already. `staying` are drains
         that shall count as if they were undone, `beside` is one that shall have started first."""
-        leaving = [i for i in self._fleet if _leaves(i) and i.id not in staying]
+        leaving = [i for i in self._leaving() if i.id not in staying]
         others = [o for o in self._queue.with_room.values() if o is not entry and o is not beside]
         if beside is not None:
             others.append(beside)
@@ -77,6 +77,8 @@ class Room:
 
     def free_now(self, entry: Entry) -> bool:
         """A5: may it start in this step? What others' victims have left free is theirs."""
+        if self.limited and self._models_max <= len(self._fleet.instances):
+            return False
         others = [other for other in self._queue.with_room.values() if other is not entry]
         if self.limited:
             theirs = sum(self.is_ready(other) for other in others)
@@ -106,16 +108,19 @@ class Room:
         """A6: the presets whose pinned instances leave no room even with everything unpinned gone;
         empty when pins alone do not make a start impossible. Never names the preset that wants to
         start: it has only leaving instances, if any."""
-        pinned = [i for i in self._fleet if i.preset.pinned and not i.leaving]
+        if not self._fleet.pinned:
+            return ()
+        pinned = [i for i in self._fleet.pinned.values() if not i.leaving]
         blocked = self.limited and len(pinned) >= self._models_max
         if not blocked and pinned and self._ledger.limits:
-            rest = [i.preset.need for i in self._fleet if i not in pinned]
+            rest = [i.preset.need for i in self._fleet if i.leaving or not i.preset.pinned]
             blocked = bool(self._ledger.deficit(self.need(preset), leaving=rest, promised=()))
         return tuple(sorted(i.preset.name for i in pinned)) if blocked else ()
 
-
-def _leaves(instance: Instance) -> bool:
-    """A5: asked to exit, or draining for an entry, whatever else it drains for by now."""
-    return instance.state is State.STOPPING or (
-        instance.state is State.DRAINING and instance.for_preset is not None
-    )
+    def _leaving(self) -> list[Instance]:
+        """A5: asked to exit, or draining for an entry, whatever else it drains for by now."""
+        shelves = self._fleet.by_state
+        leaving = list(shelves[State.STOPPING].values())
+        if shelves[State.DRAINING]:
+            leaving += [i for i in shelves[State.DRAINING].values() if i.for_preset is not None]
+        return leaving

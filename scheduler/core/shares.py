@@ -2,7 +2,8 @@
 
 Use is counted in seconds of one slot: the tokens that were computed, over the tokens a second that
 slots have been seen to compute. It fades exponentially over the window, so that nobody pays for
-what he used an hour ago, and a tenant's number is two floats, however much it asks for.
+what he used an hour ago. All fade alike: so what is kept of each is a figure that does not fade,
+and one factor, the same for all, says what it is worth now.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from .learned import Learned
 from .values import Config, TenantId
 
 _FORGOTTEN = 1e-3  # seconds of a slot: less than one token
+_LARGEST_EXPONENT = 200.0  # far from what a float cannot hold
 
 
 @dataclass(slots=True)
 class _Use:
     weight: float
-    seconds: float = 0.0  # as it was `at`
-    at: float = 0.0
+    kept: float = 0.0  # seconds, as they would count at the origin of time
     present: int = 0  # requests that wait or are answered
 
 
@@ -33,16 +34,21 @@ class Shares:
         self._learned = learned
         self._uses: dict[TenantId, _Use] = {}
         self._weights = 0.0  # of all that are known
-        self._all = _Use(0.0)
+        self._kept = 0.0  # of all
+        self._origin = 0.0
+        self._factor = 0.0  # from what is kept over the weight, to seconds of set-back
+        self._factor_at: float | None = None
 
-    def arrive(self, tenant: TenantId, weight: float, now: float) -> None:
+    def arrive(self, tenant: TenantId, weight: float) -> None:
         use = self._uses.get(tenant)
         if use is None:
-            use = self._uses[tenant] = _Use(weight, at=now)
+            use = self._uses[tenant] = _Use(weight)
             self._weights += weight
+            self._factor_at = None
         elif use.weight != weight:
             self._weights += weight - use.weight
             use.weight = weight
+            self._factor_at = None
         use.present += 1
 
     def leave(self, tenant: TenantId) -> None:
@@ -50,10 +56,13 @@ class Shares:
 
     def charge(self, tenant: TenantId, seconds: float, now: float) -> None:
         """Negative gives back what was charged too much."""
+        if not seconds:
+            return
         use = self._uses[tenant]
-        use.seconds = max(0.0, self._faded(use, now) + seconds)
-        self._all.seconds = max(0.0, self._faded(self._all, now) + seconds)
-        use.at = self._all.at = now
+        kept = max(-use.kept, seconds / self._worth(now))
+        use.kept += kept
+        self._kept = max(0.0, self._kept + kept)
+        self._factor_at = None
 
     def seconds(self, tokens: int | None, held_seconds: float) -> float:
         """What an answer used: its tokens, or where nobody counted them the time it took."""
@@ -66,26 +75,40 @@ class Shares:
         """Seconds by which its requests count as later. On a busy machine a tenant's share of all
         that was used decides, over its weight; what little an idle one served counts as it is.
         Never more than `max_priority_jump`, so that everybody's turn comes."""
-        if len(self._uses) < 2:
-            return 0.0  # the same for all, so it orders nothing
+        if now != self._factor_at:
+            self._work_out_factor(now)
         use = self._uses.get(tenant)
-        if use is None or use.seconds < _FORGOTTEN:
+        if use is None or not self._factor:
             return 0.0
-        mean_weight = self._weights / len(self._uses)
-        total = max(self._window, self._faded(self._all, now))
-        return min(
-            self._jump, self._jump * self._faded(use, now) * mean_weight / (use.weight * total)
-        )
+        penalty = use.kept * self._factor / use.weight
+        return penalty if penalty < self._jump else self._jump
+
+    def _work_out_factor(self, now: float) -> None:
+        self._factor_at, self._factor = now, 0.0
+        if len(self._uses) > 1:  # else it is the same for all, and orders nothing
+            worth = self._worth(now)
+            mean_weight = self._weights / len(self._uses)
+            self._factor = self._jump * mean_weight * worth / max(self._window, self._kept * worth)
 
     def forget(self, now: float) -> None:
         """Those whose use has faded."""
+        least = _FORGOTTEN / self._worth(now)
         gone = [
-            tenant
-            for tenant, use in self._uses.items()
-            if not use.present and self._faded(use, now) < _FORGOTTEN
+            tenant for tenant, use in self._uses.items() if not use.present and use.kept < least
         ]
         for tenant in gone:
-            self._weights -= self._uses.pop(tenant).weight
+            use = self._uses.pop(tenant)
+            self._weights -= use.weight
+            self._kept = max(0.0, self._kept - use.kept)
+        self._factor_at = None
 
-    def _faded(self, use: _Use, now: float) -> float:
-        return use.seconds * exp((use.at - now) / self._window) if use.seconds else 0.0
+    def _worth(self, now: float) -> float:
+        """What a kept second counts now."""
+        exponent = (self._origin - now) / self._window
+        if exponent < -_LARGEST_EXPONENT:
+            faded = exp(exponent) if exponent > -700.0 else 0.0
+            for use in self._uses.values():
+                use.kept *= faded
+            self._kept *= faded
+            self._origin, exponent = now, 0.0
+        return exp(exponent)

@@ -134,8 +134,9 @@ class Config:
     max_priority_jump_seconds: float = 60.0
     share_window_seconds: float = 60.0
     look_seconds: float = 10.0
-    victim_policy: VictimPolicy = VictimPolicy.LRU
+    victim_policy: VictimPolicy = VictimPolicy.COST
     load_stall_seconds: float = 300.0
     backoff_first_seconds: float = 1.0
     backoff_longest_seconds: float = 60.0
     out_of_memory_loads: int = 3
+    broken_after: int = 3  # failed loads in a row of what has loaded before

@@ -34,6 +34,7 @@ class Waiter:
     arrived: float
     place: Place
     expires: float | None  # on its entry's clock; None never
+    waits: bool = True  # else it has left, and what still refers to it is dropped when it surfaces
     turn: int = 0  # the `turn` of its entry as which it stands in the order's heap
 
 
@@ -53,9 +54,6 @@ class Line:
     def __iter__(self) -> Iterator[Waiter]:
         return iter(self._living.values())
 
-    def __contains__(self, waiter: Waiter) -> bool:
-        return self._living.get(waiter.request) is waiter
-
     def join(self, waiter: Waiter) -> None:
         self._living[waiter.request] = waiter
         heapq.heappush(self._by_place, (waiter.place, waiter))
@@ -63,8 +61,17 @@ class Line:
     def leave(self, request: RequestId) -> None:
         self._living.pop(request, None)
         if len(self._by_place) > 2 * len(self._living) + _SLACK:
-            self._by_place = [item for item in self._by_place if item[1] in self]
+            self._by_place = [item for item in self._by_place if item[1].waits]
             heapq.heapify(self._by_place)
+
+    def first(self) -> Waiter | None:
+        by_place = self._by_place
+        while by_place:
+            waiter = by_place[0][1]
+            if waiter.waits:
+                return waiter
+            heapq.heappop(by_place)
+        return None
 
     def in_order(self) -> Iterator[Waiter]:
         """By place, and not sorted for it: the first few of many cost little."""
@@ -74,14 +81,8 @@ class Line:
             _, at = heapq.heappop(nearest)
             for below in range(2 * at + 1, min(2 * at + 3, len(heap))):
                 heapq.heappush(nearest, (heap[below][0], below))
-            if heap[at][1] in self:
+            if heap[at][1].waits:
                 yield heap[at][1]
-
-    def first(self) -> Waiter | None:
-        by_place = self._by_place
-        while by_place and by_place[0][1] not in self:
-            heapq.heappop(by_place)
-        return by_place[0][1] if by_place else None
 
 
 @dataclass(slots=True, eq=False)
@@ -116,6 +117,11 @@ class Entry:
         return first is not None and first.kind is Kind.STARTUP
 
     @property
+    def looks_only(self) -> bool:
+        """Nobody waits but who would have a look (A8)."""
+        return not self.lines and all(waiter.kind is Kind.GET for waiter in self.loads)
+
+    @property
     def oldest(self) -> float:
         """When the first of its waiters arrived. It looks at each."""
         return min(waiter.arrived for waiter in self)
@@ -137,17 +143,14 @@ class Entry:
         return line.first() is waiter
 
     def leave(self, waiter: Waiter) -> None:
+        waiter.waits = False
         line = self.line_of(waiter)
         line.leave(waiter.request)
         if not line and line is not self.loads:
             del self.lines[waiter.tenant]
         self.size -= 1
         if len(self._by_expiry) > 2 * self.size + _SLACK:
-            self._by_expiry = deque(item for item in self._by_expiry if self._lives(item))
-
-    def _lives(self, waiter: Waiter) -> bool:
-        line = self.loads if _RANK[waiter.kind] else self.lines.get(waiter.tenant)
-        return line is not None and waiter in line
+            self._by_expiry = deque(item for item in self._by_expiry if item.waits)
 
     def clock(self, now: float) -> float:
         """Seconds that count against the queue-wait limit."""
@@ -168,7 +171,7 @@ class Entry:
         return self._clock_runs_since + (waiter.expires - self._clock)
 
     def next_to_expire(self) -> Waiter | None:
-        while self._by_expiry and not self._lives(self._by_expiry[0]):
+        while self._by_expiry and not self._by_expiry[0].waits:
             self._by_expiry.popleft()
         return self._by_expiry[0] if self._by_expiry else None
 
@@ -186,6 +189,8 @@ class WaitQueue:
         self.with_room: dict[PresetName, Entry] = {}
         """Entries for which room is made, or was."""
         self.touched: dict[PresetName, None] = {}
+        self.entry_gone = False
+        """Has one gone since somebody last looked?"""
         self.of_tenant: dict[TenantId, int] = {}
         self._jump = config.max_priority_jump_seconds
         self._wait_seconds = config.queue_wait_seconds
@@ -261,6 +266,7 @@ class WaitQueue:
             return []
         waiters = sorted(entry, key=lambda waiter: waiter.place)
         for waiter in waiters:
+            waiter.waits = False
             del self._waiters[waiter.request]
             self._forget(waiter)
         self._remove(entry)
@@ -275,7 +281,7 @@ class WaitQueue:
         target = self._entry(to, now)
         behind = target.clock(now) - entry.clock(now)
         for waiter in self.drop(preset):
-            waiter.preset = to
+            waiter.preset, waiter.waits = to, True
             if waiter.expires is not None:
                 waiter.expires += behind
             self._add(waiter, target)
@@ -293,6 +299,7 @@ class WaitQueue:
         self.with_room.pop(entry.preset, None)
         entry.alarm = None
         self.touched[entry.preset] = None
+        self.entry_gone = True
 
     # Room -----------------------------------------------------------------------
 
