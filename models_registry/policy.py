@@ -45,26 +45,32 @@ def gateways_own(field: str) -> str:
         return "until its room is needed"
     if field == "queue_limit" and value == 0:
         return "no limit of its own"
-    return f"{value:g}"
+    return _plain(value)
+
+
+def _plain(number: float) -> str:
+    """30, 0.5, 31536000: as people write it."""
+    return f"{number:.12g}"
 
 
 def policy_errors(preset: Preset) -> dict[str, str]:
     """By field, what is valid by itself and not together."""
-    stays, waits = _residency_and_wait(preset)
-    if stays <= waits:
+    residency, wait = _residency_and_wait(preset)
+    if residency <= wait:
         return {}
+    stays, waits = _plain(residency), _plain(wait)
     if preset.min_residency is None:
         return {
-            "max_wait": f"{waits:g} is less than the gateway's min residency, {stays:g} "
-            f"(CORRAL_MIN_RESIDENCY): raise it, or set min residency to {waits:g} or less here."
+            "max_wait": f"{waits} is less than the gateway's min residency, {stays} "
+            f"(CORRAL_MIN_RESIDENCY): raise it, or set min residency to {waits} or less here."
         }
     if preset.max_wait is None:
         return {
-            "min_residency": f"{stays:g} is more than the gateway's max wait, {waits:g} "
-            f"(CORRAL_MAX_WAIT): lower it, or set max wait to {stays:g} or more here."
+            "min_residency": f"{stays} is more than the gateway's max wait, {waits} "
+            f"(CORRAL_MAX_WAIT): lower it, or set max wait to {stays} or more here."
         }
     return {
-        "min_residency": f"{stays:g} is more than max wait, {waits:g}: lower it, or raise max wait."
+        "min_residency": f"{stays} is more than max wait, {waits}: lower it, or raise max wait."
     }
 
 

@@ -12,7 +12,7 @@ from django.db import IntegrityError, transaction
 from django.test import Client
 from django.urls import reverse
 
-from models_registry import history
+from models_registry import history, policy
 from models_registry.describing import described
 from models_registry.launch import LaunchSpec, launch_spec_of
 from models_registry.models import Preset
@@ -286,6 +286,24 @@ def test_the_form_says_what_counts_where_nothing_is_set(
         "readiness_probe": None,
     }
     assert fields["stop_timeout"].widget.attrs["placeholder"] == "unset: 10 (gateway)"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [
+        ("queue_limit", 0, "no limit of its own"),
+        ("queue_limit", 1_500_000, "1500000"),
+        ("keep_alive", None, "until its room is needed"),
+        ("keep_alive", 0.0, "0"),
+        ("max_wait", 2.5, "2.5"),
+    ],
+)
+def test_the_gateways_own_is_told_as_people_write_it(
+    settings: Any, field: str, value: float | None, told: str
+) -> None:
+    setattr(settings, policy.GATEWAYS_OWN[field], value)
+
+    assert policy.gateways_own(field) == told
 
 
 def test_all_of_it_is_edited_on_the_presets_page(
