@@ -21,7 +21,7 @@ SAMPLE_EVERY = 20
 MIXED = ("mixed", "mixed-few", "mixed-crowded")
 """Those on which the default policy has to be at least as good as every rival."""
 OTHERS = (
-    "poisson", "bursts", "diurnal", "zipf", "mixed-classes", "faulty", "never-idle",
+    "poisson", "bursts", "diurnal", "zipf", "mixed-classes", "impatient", "faulty", "never-idle",
     "never-idle-many", "unequal-tenants",
 )  # fmt: skip
 MEMORY = ("memory", "memory-many", "memory-flat")

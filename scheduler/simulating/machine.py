@@ -1,4 +1,7 @@
-"""The machine: children that load, answer in their slots, and exit; its memory; its faults."""
+"""The machine: children that load, answer in their slots, and exit; its memory; its faults.
+
+Loads that run side by side share the disk: each gets on the more slowly, the more there are.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,10 @@ KILL_SECONDS = 0.1
 """From SIGKILL until the child has been reaped."""
 PROGRESS_SECONDS = 60.0
 """A long load says so often that it gets on."""
+NEARLY_NOTHING = 1e-9
+"""Seconds of reading: less is a rounding error."""
 DIES_AT = 0.5
-"""The part of its load after which a load that fails dies."""
+"""The part of its reading after which a load that fails dies."""
 
 _STOPPED = Exit(code=0)
 _KILLED = Exit(signal=9)
@@ -50,14 +55,15 @@ class Ask:
 
 class Child:
     __slots__ = (
-        "asks", "busy", "busy_since", "evicted", "gone", "id", "line", "model", "ready", "ready_at",
-        "slots", "starved",
+        "asked_to_exit", "asks", "busy", "busy_since", "evicted", "fate", "gone", "id", "line",
+        "model", "ready", "slots", "unread",
     )  # fmt: skip
 
-    def __init__(self, id: InstanceId, model: SimulatedModel, ready_at: float) -> None:
+    def __init__(self, id: InstanceId, model: SimulatedModel) -> None:
         self.id = id
         self.model = model
-        self.ready_at = ready_at
+        self.unread = max(0.0, model.load_seconds - model.start_seconds)  # alone on the disk
+        self.fate: Exit | None = None  # how its load ends, if not well
         self.slots = max(1, model.spec.parallel)
         self.busy = 0  # slots that answer
         self.busy_since = 0.0
@@ -68,7 +74,7 @@ class Child:
         self.ready = False
         self.gone = False
         self.evicted = False
-        self.starved = False  # it took more memory than there is
+        self.asked_to_exit = False
 
 
 class Machine:
@@ -87,6 +93,9 @@ class Machine:
         self._models = {model.spec.name: model for model in trace.models}
         self._capacity = dict(trace.capacity)
         self._held: dict[DeviceId, int] = dict.fromkeys(self._capacity, 0)
+        self._reading: dict[InstanceId, Child] = {}  # whose weights come from the disk
+        self._read_until = 0.0
+        self._readings = 0  # a plan of who is done next is void when there is a newer one
         self._random = Random(f"machine {trace.seed}")
         self._tally = tally
         self._later = later
@@ -94,22 +103,73 @@ class Machine:
         self._lost = lost
         self._answered = answered
 
-    # Coming and going -----------------------------------------------------------
+    # Coming -----------------------------------------------------------------------
 
     def start(self, start: Start, now: float) -> None:
         model = self._models[start.preset.name]
-        child = Child(start.instance, model, now + model.load_seconds)
-        self.children[child.id] = child
+        child = self.children[start.instance] = Child(start.instance, model)
         self._tally.loads += 1
-        child.starved = not self._hold(model.spec.need)
-        if child.starved or self._random.random() < model.failing:
-            exit = _NO_MEMORY if child.starved else _FAILED
-            self._later(now + DIES_AT * model.load_seconds, self._die, (child, exit))
+        if not self._hold(model.spec.need):
+            child.fate = _NO_MEMORY
+        elif self._random.random() < model.failing:
+            child.fate = _FAILED
+        if child.fate is not None:
+            child.unread *= DIES_AT
+        self._later(now + model.start_seconds, self._reads, child)
+        self._later(now + PROGRESS_SECONDS, self._progress, child)
+
+    def _reads(self, child: Child, now: float) -> None:
+        if not child.gone:
+            self._read_on(now)
+            self._reading[child.id] = child
+            self._plan_reading(now)
+
+    def _read_on(self, now: float) -> None:
+        """What has been read since it was last looked at, each its part."""
+        if self._reading:
+            part = (now - self._read_until) / len(self._reading)
+            for child in self._reading.values():
+                child.unread -= part
+        self._read_until = now
+
+    def _plan_reading(self, now: float) -> None:
+        self._readings += 1
+        if self._reading:
+            least = min(child.unread for child in self._reading.values())
+            at = now + max(0.0, least) * len(self._reading)
+            self._later(at, self._has_read, self._readings)
+
+    def _has_read(self, reading: int, now: float) -> None:
+        if reading != self._readings:
+            return  # planned anew since then
+        self._read_on(now)
+        done = [child for child in self._reading.values() if child.unread <= NEARLY_NOTHING]
+        for child in done:
+            del self._reading[child.id]
+        self._plan_reading(now)
+        for child in done:
+            if child.fate is not None:
+                self._die((child, child.fate), now)
+            elif not child.gone:
+                self._loaded(child, now)
+
+    def _loaded(self, child: Child, now: float) -> None:
+        child.ready = True
+        if child.model.crashes:
+            at = now + self._random.expovariate(child.model.crashes / 3600.0)
+            self._later(at, self._die, (child, _CRASHED))
+        if child.asked_to_exit:
+            self._later(now + patience_of(child), self._die, (child, _STOPPED))
+        self._tell(ReadyReported(child.id), now)
+
+    def _progress(self, child: Child, now: float) -> None:
+        if child.gone or child.ready:
             return
-        for progress in range(1, int(model.load_seconds / PROGRESS_SECONDS) + 1):
-            at = now + progress * PROGRESS_SECONDS
-            self._later(at, self._progress, (child, at / child.ready_at))
-        self._later(child.ready_at, self._loaded, child)
+        self._read_on(now)
+        self._tell(LoadingReported(child.id, 1.0 - child.unread / child.model.load_seconds), now)
+        self._later(now + PROGRESS_SECONDS, self._progress, child)
+
+    # Going ------------------------------------------------------------------------
 
     def stop(self, instance: InstanceId, reason: Reason, now: float, *, kill: bool) -> None:
         """Asked by stdin, which it reads only when it has loaded, or killed."""
@@ -121,23 +181,10 @@ class Machine:
             self._tally.evictions += 1
         if kill:
             self._later(now + KILL_SECONDS, self._die, (child, _KILLED))
-            return
-        patience = min(child.model.exit_seconds, child.model.spec.stop_timeout_seconds)
-        self._later(max(now, child.ready_at) + patience, self._die, (child, _STOPPED))
-
-    def _loaded(self, child: Child, now: float) -> None:
-        if child.gone:
-            return
-        child.ready = True
-        if child.model.crashes:
-            at = now + self._random.expovariate(child.model.crashes / 3600.0)
-            self._later(at, self._die, (child, _CRASHED))
-        self._tell(ReadyReported(child.id), now)
-
-    def _progress(self, what: tuple[Child, float], now: float) -> None:
-        child, progress = what
-        if not child.gone and not child.ready:
-            self._tell(LoadingReported(child.id, progress), now)
+        elif child.ready:
+            self._later(now + patience_of(child), self._die, (child, _STOPPED))
+        else:
+            child.asked_to_exit = True
 
     def _die(self, what: tuple[Child, Exit], now: float) -> None:
         child, exit = what
@@ -145,7 +192,11 @@ class Machine:
             return
         child.gone = True
         del self.children[child.id]
-        if exit is _FAILED or exit is _NO_MEMORY:
+        if child.id in self._reading:
+            self._read_on(now)
+            del self._reading[child.id]
+            self._plan_reading(now)
+        if exit is child.fate:
             self._tally.failed_loads += 1
         if child.busy:
             self._tally.busy_seconds += now - child.busy_since
@@ -210,6 +261,11 @@ class Machine:
         for child in self.children.values():
             if child.busy:
                 self._tally.busy_seconds += now - child.busy_since
+
+
+def patience_of(child: Child) -> float:
+    """From being asked to exit until it has, or is killed by its shell."""
+    return min(child.model.exit_seconds, child.model.spec.stop_timeout_seconds)
 
 
 def answer_seconds(model: SimulatedModel, arrival: Arrival, busy: int) -> float:

@@ -177,7 +177,7 @@ def _models(heard: _Heard, arrivals: list[Arrival]) -> tuple[SimulatedModel, ...
         SimulatedModel(
             spec,
             _usual(heard.loads[spec.name], spec.load_seconds or LOAD_SECONDS),
-            _usual(heard.exits[spec.name], EXIT_SECONDS),
+            exit_seconds=_usual(heard.exits[spec.name], EXIT_SECONDS),
         )
         for spec in sorted(heard.specs.values(), key=lambda spec: (-asked[spec.name], spec.name))
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from scheduler.core.values import DeviceId, PresetName, PresetSpec, Priority, TenantId
 
 from .arrivals import SHORT, SHORT_AND_LONG, Answers, Rate, Stream, zipf
-from .workload import Client, SimulatedModel, SimulatedTenant, Trace, no_arrivals
+from .workload import FOREVER, Client, SimulatedModel, SimulatedTenant, Trace, no_arrivals
 
 GIB = 1 << 30
 GPU = DeviceId("gpu0")
@@ -60,7 +60,7 @@ def _model(name: str, gib: int, parallel: int) -> SimulatedModel:
     spec = PresetSpec(
         PresetName(name), parallel=parallel, load_seconds=seconds, need=((GPU, gib * GIB),)
     )
-    return SimulatedModel(spec, seconds, answer_speed=max(15.0, 90.0 - 2.0 * gib))
+    return SimulatedModel(spec, seconds, PROCESS_SECONDS, answer_speed=max(15.0, 90.0 - 2.0 * gib))
 
 
 def _open(
@@ -78,6 +78,8 @@ def _open(
     tenants: tuple[SimulatedTenant, ...] = _ONE_TENANT,
     demand: tuple[float, ...] = (1.0,),
     patience: float = PATIENCE,
+    limit: float = FOREVER,
+    streamed_share: float = 1.0,
 ) -> Trace:
     """A trace of one stream of requests."""
     number = wish.requests or requests
@@ -90,6 +92,8 @@ def _open(
         demand,
         answers,
         patience,
+        limit,
+        streamed_share,
     )
     return Trace(
         name,
@@ -120,9 +124,10 @@ def diurnal(wish: Wish) -> Trace:
 
 
 def zipf_many(wish: Wish) -> Trace:
-    about = "1,000 models by Zipf with exponent 1.2, 8 places, short answers"
+    models = wish.models or 1000
+    about = f"{models:,} models by Zipf with exponent 1.2, 8 places, short answers"
     return _open(
-        wish, "zipf", about, requests=20_000, models=1000, rate=Rate(0.35), places=8,
+        wish, "zipf", about, requests=20_000, models=models, rate=Rate(0.2), places=8,
         exponent=1.2, answers=SHORT,
     )  # fmt: skip
 
@@ -208,6 +213,17 @@ def never_idle_many(wish: Wish) -> Trace:
     )
 
 
+def impatient(wish: Wish) -> Trace:
+    about = (
+        "the models of the mixed trace; clients leave after 25 seconds without a beginning or 60 "
+        "without an end, and three answers in ten are not streamed: the child works on to their end"
+    )
+    return _open(
+        wish, "impatient", about, requests=20_000, models=12, rate=Rate(0.5),
+        tenants=_TEAMS, demand=_DEMAND, patience=25.0, limit=60.0, streamed_share=0.7,
+    )  # fmt: skip
+
+
 def unequal_tenants(wish: Wish) -> Trace:
     """Scenario 10: weights 3:1, both always with more to ask, one place."""
     models = simulated_models(2)
@@ -279,6 +295,7 @@ TRACES: dict[str, Callable[[Wish], Trace]] = {
     "mixed-few": mixed_few,
     "mixed-crowded": mixed_crowded,
     "mixed-classes": mixed_classes,
+    "impatient": impatient,
     "never-idle": never_idle,
     "never-idle-many": never_idle_many,
     "unequal-tenants": unequal_tenants,

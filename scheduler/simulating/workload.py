@@ -16,12 +16,14 @@ FOREVER = float("inf")
 class SimulatedModel:
     """A model as the machine runs it; times in seconds, speeds in tokens per second.
 
-    One slot alone answers at `answer_speed`; each further busy slot of the instance makes an answer
-    that begins then longer by `slowdown` of that. `crashes` is how many an hour of running brings,
-    `failing` the share of its loads that die by themselves."""
+    `start_seconds` of a load are the process's own; in the rest its weights come from the disk,
+    which all loads share. One slot alone answers at `answer_speed`; each further busy slot of the
+    instance makes an answer that begins then longer by `slowdown` of that. `crashes` is how many an
+    hour of running brings, `failing` the share of its loads that die by themselves."""
 
     spec: PresetSpec
-    load_seconds: float
+    load_seconds: float  # with the disk to itself
+    start_seconds: float = 1.0
     exit_seconds: float = 0.5
     read_speed: float = 1500.0
     answer_speed: float = 40.0

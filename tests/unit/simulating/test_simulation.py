@@ -116,6 +116,17 @@ def test_an_answer_takes_longer_with_more_slots_busy():
     assert policy.times_of(Released) == [12.0, 13.0]
 
 
+def test_loads_side_by_side_share_the_disk():
+    policy = Greedy()
+    names = [PresetName("a"), PresetName("b")]
+    two = tuple(model(name, load=10.0, start_seconds=2.0) for name in names)
+
+    run(policy, trace(Arrival(0.0, names[0]), Arrival(4.0, names[1]), models=two))
+
+    # a reads alone from 2 to 6, b joins; a has 4 left, which take 8; b has then 4 left, alone.
+    assert policy.times_of(ReadyReported) == [pytest.approx(14.0), pytest.approx(18.0)]
+
+
 def test_what_is_granted_beyond_the_slots_waits_in_the_child():
     policy = Greedy()
 
@@ -280,6 +291,22 @@ def test_what_exits_gives_its_memory_back(order):
     figures = run(Leaving(), trace(*arrivals, models=models, capacity=((GPU, 8),)))
 
     assert (figures.served, figures.failed_loads, figures.evictions) == (2, 0, 2)
+
+
+def test_a_child_that_loads_reads_only_then_that_it_shall_exit():
+    class Changing(Greedy):
+        def handle(self, event: Event, now: float) -> list[Decision]:
+            decisions = super().handle(event, now)
+            if isinstance(event, Cancelled):
+                decisions.append(AskExit(InstanceId(1), Reason.UNWANTED))
+            return decisions
+
+    policy = Changing()
+    later = Arrival(50.0, PresetName("b"))
+    two = model(), model(later.preset)
+    run(policy, trace(Arrival(0.0, A, patience=3.0), later, models=two))
+
+    assert policy.times_of(Exited) == [10.5]
 
 
 def test_a_grant_on_a_child_that_is_not_ready_is_a_fault_of_the_policy():
