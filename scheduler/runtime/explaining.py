@@ -85,6 +85,8 @@ def _answering(owner: Owner, request: RequestId, asked: Asked) -> Explained:
     answering = max(0.0, owner.clock() - asked.granted_at)
     if instance is None:
         why = f"instance {run.instance}, which answered it, has ended"
+    elif asked.kind is Kind.GET and request not in instance.looks:
+        why = f"its time to look at instance {run.instance} is over"
     elif abandoned:
         why = f"its client has left; instance {run.instance} still works on it"
     else:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from scheduler.core.events import Ticked
 from scheduler.core.explaining import Explanation, Holdup, QueuedPreset
 from scheduler.core.planner import Planner
 from scheduler.core.values import Config, Kind, Priority
@@ -187,6 +188,21 @@ async def test_a_request_that_is_being_answered_is_told_with_its_instance_and_si
         assert explained.why == "instance 1 of 'a' has been answering it for 12 s"
         assert (explained.waited, explained.tenant) == (3.0, "blue")
         assert (explained.position, explained.holdup) == (None, None)
+
+
+async def test_a_look_is_told_with_its_instance_until_its_time_is_over():
+    now = 100.0
+    async with staged(preset("a"), clock=lambda: now) as stage:
+        await stage.ask("a", kind="get", request="mine").run()
+        now = 104.0
+        during = await told(stage, "mine")
+        now = 111.0
+        stage.owner.post(Ticked())
+        after = await told(stage, "mine")
+
+    assert during.why == "instance 1 of 'a' has let it look for 4 s"
+    assert (during.state, during.kind) == ("answering", "get")
+    assert after.why == "its time to look at instance 1 is over"
 
 
 async def test_a_request_whose_client_has_left_is_told_so():
