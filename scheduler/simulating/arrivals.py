@@ -5,6 +5,7 @@ are.
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -31,10 +32,10 @@ class Answers:
 
     def draw(self, random: Random) -> tuple[int, int]:
         median = self.long if random.random() < self.long_share else self.short
-        return self._tokens(self.read, random), self._tokens(median, random)
-
-    def _tokens(self, median: float, random: Random) -> int:
-        return max(1, min(self.most, int(median * math.exp(random.gauss(0.0, self.spread)))))
+        gauss, spread, most = random.gauss, self.spread, self.most
+        read = int(self.read * math.exp(gauss(0.0, spread)))
+        answered = int(median * math.exp(gauss(0.0, spread)))
+        return max(1, min(most, read)), max(1, min(most, answered))
 
 
 SHORT = Answers(long_share=0.0)
@@ -83,8 +84,10 @@ class Stream:
         by_tenant = list(accumulate(self.demand))
         made = 0
         for at, size in self._times(random):
-            model = random.choices(models, cum_weights=by_model)[0]
-            tenant = random.choices(tenants, cum_weights=by_tenant)[0]
+            model = models[bisect(by_model, random.random() * by_model[-1], 0, len(models) - 1)]
+            tenant = tenants[
+                bisect(by_tenant, random.random() * by_tenant[-1], 0, len(tenants) - 1)
+            ]
             for _ in range(size):
                 read, answered = self.answers.draw(random)
                 streamed = self.streamed_share >= 1.0 or random.random() < self.streamed_share
