@@ -101,7 +101,7 @@ class Admission:
             or entry.preset == held_up[0]
             or self._ledger.limits
             or self.need(entry) is Need.WAKE
-            or self._order.key(entry, now) < key
+            or self._order.is_before(entry, key, now)
         )
 
     def nobody_waits(self) -> None:

@@ -3,8 +3,6 @@ for its sake, so that they come to their end; and A3: what becomes of such a dra
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from . import leaving
 from .books import Books
 from .decisions import Decision, Figures, Reason
@@ -14,17 +12,7 @@ from .ledger import left_of
 from .room import Room, Shortage
 from .states import State
 from .values import InstanceId, PresetName
-from .wait_queue import Entry
-
-
-@dataclass(frozen=True, slots=True)
-class Drainable:
-    """An instance that may be drained for the head from `due` on; `free_in` seconds after that its
-    answers are expected to be over."""
-
-    instance: Instance
-    due: float
-    free_in: float
+from .wait_queue import Entry, Place
 
 
 class Draining:
@@ -40,25 +28,25 @@ class Draining:
 
     # Whom, and when --------------------------------------------------------------
 
-    def drainable(self, entry: Entry, now: float) -> list[Drainable]:
-        """Every instance that could be drained for the entry, sooner or later: the soonest free
-        first. An idle one in its minimum residency is among them: it ends at once when due."""
-        found = [
-            Drainable(instance, self._due(instance, entry, now), self.free_in(instance, now))
+    def due(self, entry: Entry, now: float) -> list[tuple[float, Instance]]:
+        """From when on each instance may be drained for the entry. An idle one in its minimum
+        residency is among them: it ends at once when due."""
+        key = self._order.key(entry, now)
+        return [
+            (self._due(instance, entry, key, now), instance)
             for instance in self._fleet.by_state[State.LOADED].values()
             if not instance.preset.pinned
         ]
-        found.sort(key=lambda d: (d.free_in, d.instance.last_used, d.instance.id))
-        return found
 
-    def _due(self, instance: Instance, entry: Entry, now: float) -> float:
+    def _due(self, instance: Instance, entry: Entry, key: Place, now: float) -> float:
         """A6: the later of the end of its residency and the earlier of the end of its quantum and
         the head's longest wait. The quantum counts from when others wait. Its own waiters, if they
         stand before the head, are served for that wait (V1)."""
         head_since = now if entry.head_since is None else entry.head_since
         longest = head_since + self.max_wait(entry.preset)
         resident = self._eviction.resident_until(instance)
-        if self._eviction.is_waited_for_first(instance, entry, now):
+        own = self._queue.entries.get(instance.preset.name)
+        if own is not None and self._order.is_before(own, key, now):
             return max(resident, longest)
         if not instance.busy:
             return resident
@@ -87,17 +75,14 @@ class Draining:
         self, entry: Entry, shortage: Shortage, now: float
     ) -> tuple[list[Decision], float | None]:
         """The cheapest sufficient set of those that are due drains; else when the next is due."""
-        all_of_them = self.drainable(entry, now)
-        due = [d for d in all_of_them if d.due <= now]
-        later = min((d.due for d in all_of_them if d.due > now), default=None)
-        chosen = self._enough(due, entry, shortage, now)
+        dues = self.due(entry, now)
+        chosen = self._enough([i for at, i in dues if at <= now], entry, shortage, now)
         if not chosen:
-            return [], later
+            return [], min((at for at, _ in dues if at > now), default=None)
         decisions: list[Decision] = []
-        for drainable in chosen:
-            instance = drainable.instance
+        for instance in chosen:
             self._queue.reserve(entry, instance.id)
-            figures = self._figures(drainable, entry, now)
+            figures = self._figures(instance, entry, now)
             if instance.busy:
                 decisions.append(leaving.drain_for(instance, entry.preset, figures))
             else:
@@ -106,25 +91,26 @@ class Draining:
         return decisions, None
 
     def _enough(
-        self, due: list[Drainable], entry: Entry, shortage: Shortage, now: float
-    ) -> list[Drainable]:
-        """Busy ones only: the idle members of the set go last, when the busy ones have."""
+        self, due: list[Instance], entry: Entry, shortage: Shortage, now: float
+    ) -> list[Instance]:
+        """The soonest free first. Busy ones only, where bytes are short: the idle members of the
+        set go last, when the busy ones have."""
+        due.sort(key=lambda i: (self.free_in(i, now), i.last_used, i.id))
         if not shortage.bytes:
             return due[:1]
         left = shortage.bytes
         idle = self._eviction.candidates(entry, now)
         for instance in idle:
             left = left_of(left, instance.preset.need)
-        busy = [d for d in due if d.instance not in idle]
-        chosen, missing = take_until_enough((d.instance for d in busy), left)
-        return [] if missing else [d for d in busy if d.instance in chosen]
+        busy = [instance for instance in due if instance not in idle]
+        chosen, missing = take_until_enough(busy, left)
+        return [] if missing else chosen
 
-    def _figures(self, drainable: Drainable, entry: Entry, now: float) -> Figures:
-        instance = drainable.instance
+    def _figures(self, instance: Instance, entry: Entry, now: float) -> Figures:
         head_since = now if entry.head_since is None else entry.head_since
         return (
             ("answers", len(instance.leases)),
-            ("free_in", round(drainable.free_in, 3)),
+            ("free_in", round(self.free_in(instance, now), 3)),
             ("loaded_for", round(now - instance.loaded_at, 3)),
             ("head_for", round(now - head_since, 3)),
             ("waiters", entry.size),

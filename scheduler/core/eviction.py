@@ -39,7 +39,7 @@ class Eviction:
         own = self._queue.entries.get(instance.preset.name)
         if own is None:
             return False
-        return own is entry or self._order.key(own, now) <= self._order.key(entry, now)
+        return own is entry or self._order.is_before(own, self._order.key(entry, now), now)
 
     def resident_until(self, instance: Instance) -> float:
         """Against thrash: so long it stays once it is loaded, if it is wanted at all."""

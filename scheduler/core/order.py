@@ -117,12 +117,7 @@ class Order:
 
     def key(self, entry: Entry, now: float) -> Place:
         """Where it stands among the entries: that of its best waiter."""
-        best: Place | None = None
-        for tenant, line in entry.lines.items():
-            first = line.first()
-            if first is not None:
-                place = self._place(first, tenant, now)
-                best = place if best is None or place < best else best
+        best, _ = self._best(entry, now)
         if best is None:
             load = entry.loads.first()
             assert load is not None, "an entry is gone with its last waiter"
@@ -131,19 +126,28 @@ class Order:
 
     def next_request(self, entry: Entry, now: float) -> Waiter | None:
         """A8: who gets the next free slot."""
-        lines = entry.lines
-        if len(lines) == 1:
-            for line in lines.values():
-                return line.first()
+        return self._best(entry, now)[1]
+
+    def _best(self, entry: Entry, now: float) -> tuple[Place | None, Waiter | None]:
         best: Place | None = None
         chosen: Waiter | None = None
-        for tenant, line in lines.items():
+        for tenant, line in entry.lines.items():
             first = line.first()
-            if first is not None:
-                place = self._place(first, tenant, now)
-                if best is None or place < best:
-                    best, chosen = place, first
-        return chosen
+            if first is None or (best is not None and first.place > best):
+                continue  # what sets a tenant back only makes it later
+            rank, start, number = first.place
+            place = rank, start + self._shares.penalty(tenant, now), number
+            if best is None or place < best:
+                best, chosen = place, first
+        return best, chosen
+
+    def is_before(self, entry: Entry, key: Place, now: float) -> bool:
+        """Does it stand before who has this key? Cheap where it clearly does not."""
+        for line in entry.lines.values():
+            first = line.first()
+            if first is not None and first.place <= key:
+                return self.key(entry, now) <= key
+        return not entry.lines and self.key(entry, now) <= key
 
     def in_order(self, entry: Entry, now: float) -> Iterator[Waiter]:
         """Its waiters, the next first. The first few of many cost little."""
