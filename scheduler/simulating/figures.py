@@ -6,9 +6,12 @@ from array import array
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import ceil
 
-from scheduler.core.values import PresetName
+from scheduler.core.values import PresetName, TenantId
+
+from .workload import SimulatedTenant
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,7 @@ class Figures:
     p99: float
     worst: float
     worst_of: dict[PresetName, float]
+    p95_of: dict[TenantId, float]
     loads: int
     failed_loads: int
     evictions: int
@@ -59,7 +63,7 @@ class Tally:
     )  # fmt: skip
 
     def __init__(self, tenants: int) -> None:
-        self.waits = array("d")
+        self.waits = [array("d") for _ in range(tenants)]  # by tenant
         self.worst_of: dict[PresetName, float] = {}
         self.refused: Counter[str] = Counter()
         self.tokens = [0] * tenants
@@ -68,15 +72,15 @@ class Tally:
         self.loads = self.failed_loads = self.evictions = self.still_waiting = 0
         self.busy_seconds = 0.0
 
-    def waited(self, preset: PresetName, seconds: float) -> None:
-        self.waits.append(seconds)
+    def waited(self, preset: PresetName, tenant: int, seconds: float) -> None:
+        self.waits[tenant].append(seconds)
         if seconds > self.worst_of.get(preset, -1.0):
             self.worst_of[preset] = seconds
 
-    def figures(self, weights: Sequence[float], places: int, seconds: float) -> Figures:
-        waits = sorted(self.waits)
+    def figures(self, tenants: Sequence[SimulatedTenant], places: int, seconds: float) -> Figures:
+        waits = sorted(chain.from_iterable(self.waits))
         room = max(1, places) * seconds
-        shares = [tokens / weight for tokens, weight in zip(self.tokens, weights, strict=True)]
+        shares = [tokens / who.weight for tokens, who in zip(self.tokens, tenants, strict=True)]
         return Figures(
             asked=self.asked,
             served=self.served,
@@ -90,6 +94,10 @@ class Tally:
             p99=quantile(waits, 0.99),
             worst=waits[-1] if waits else 0.0,
             worst_of=dict(self.worst_of),
+            p95_of={
+                who.name: quantile(sorted(waits), 0.95)
+                for who, waits in zip(tenants, self.waits, strict=True)
+            },
             loads=self.loads,
             failed_loads=self.failed_loads,
             evictions=self.evictions,

@@ -237,7 +237,7 @@ class Machine:
         ask.begun = now
         arrival = ask.arrival
         waited = now - arrival.at
-        self._tally.waited(arrival.preset, waited)
+        self._tally.waited(arrival.preset, arrival.tenant, waited)
         if ask.estimate is not None:
             self._tally.estimates.append((ask.estimate, waited))
         seconds = arrival.seconds

@@ -133,11 +133,10 @@ class Simulation:
         for ask in self._asks.values():
             if not ask.over and ask.begun < 0:
                 self._tally.still_waiting += 1
-                self._tally.waited(ask.arrival.preset, now - ask.arrival.at)
+                self._tally.waited(ask.arrival.preset, ask.arrival.tenant, now - ask.arrival.at)
         self._machine.close(now)
-        weights = [tenant.weight for tenant in self._trace.tenants]
         places = self._trace.places or len(self._trace.models)
-        return self._tally.figures(weights, places, now)
+        return self._tally.figures(self._trace.tenants, places, now)
 
     def _later(self, at: float, handler: Handler, what: Any) -> None:
         self._number = number = self._number + 1
@@ -182,7 +181,7 @@ class Simulation:
         refusal = reject.refusal
         self._tally.refused[refusal.code.value] += 1
         if now > ask.arrival.at:
-            self._tally.waited(ask.arrival.preset, now - ask.arrival.at)
+            self._tally.waited(ask.arrival.preset, ask.arrival.tenant, now - ask.arrival.at)
         pause = max(REFUSED_CLIENT_RETURNS_SECONDS, refusal.retry_after_seconds or 0.0)
         self._client_returns(ask, now + pause)
 
@@ -259,7 +258,7 @@ class Simulation:
         ask.over = True
         del self._asks[ask.request]
         self._tally.gave_up += 1
-        self._tally.waited(ask.arrival.preset, now - ask.arrival.at)
+        self._tally.waited(ask.arrival.preset, ask.arrival.tenant, now - ask.arrival.at)
         if ask.child is None:
             self._tell(Cancelled(RequestId(ask.request)), now)
         else:
@@ -293,7 +292,7 @@ class Simulation:
         ask.over = True
         self._tally.cut += 1
         if ask.begun < 0:
-            self._tally.waited(ask.arrival.preset, now - ask.arrival.at)
+            self._tally.waited(ask.arrival.preset, ask.arrival.tenant, now - ask.arrival.at)
         self._client_returns(ask, now)
 
     def _client_returns(self, ask: Ask, at: float) -> None:

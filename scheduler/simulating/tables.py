@@ -64,6 +64,9 @@ def details(policy: str, figures: Figures) -> str:
     ):
         if number:
             said.append(f"{what}: {number:,}")
+    if len(figures.p95_of) > 1:
+        teams = ", ".join(f"{team} {p95:,.1f} s" for team, p95 in figures.p95_of.items())
+        said.append(f"p95 by team: {teams}")
     if figures.estimates:
         said.append(estimates_text(figures.estimates))
     return f"{policy}: {'; '.join(said)}" if said else ""

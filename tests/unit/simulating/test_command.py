@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from io import StringIO
+from pathlib import Path
 
 import pytest
+from django.conf import settings
 from django.core.management import CommandError, call_command
 
 from scheduler.core.decisions import Grant
@@ -105,3 +107,14 @@ def test_the_document_keeps_what_stands_outside_the_marks():
 def test_a_document_without_marks_is_refused():
     with pytest.raises(CommandError, match="needs the lines"):
         simulate.with_measured(f"{simulate.BEGIN} but no end", "new")
+
+
+RULES = [*(f"A{number}" for number in range(1, 11)), *(f"V{number}" for number in range(1, 6))]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_document_explains_every_rule(rule):
+    page = (Path(settings.BASE_DIR) / simulate.DOCUMENT).read_text()
+
+    assert f"**{rule}. " in page
+    assert simulate.with_measured(page, "") != page

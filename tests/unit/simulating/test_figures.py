@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.core.values import PresetName
+from scheduler.core.values import PresetName, TenantId
 from scheduler.simulating.figures import Tally, estimate_error, jain, quantile
-from scheduler.simulating.tables import markdown_table, row, shortfalls, text_table
+from scheduler.simulating.tables import details, markdown_table, row, shortfalls, text_table
+from scheduler.simulating.workload import SimulatedTenant
 
+TEAM = (SimulatedTenant(TenantId("team")),)
 WAITS = [float(number) for number in range(1, 101)]
 
 
@@ -47,24 +49,24 @@ def figures(*waits: float, loads: int = 0):
     tally = Tally(1)
     tally.loads = loads
     for wait in waits:
-        tally.waited(PresetName("a"), wait)
-    return tally.figures([1.0], 1, 10.0)
+        tally.waited(PresetName("a"), 0, wait)
+    return tally.figures(TEAM, 1, 10.0)
 
 
 def test_the_worst_wait_is_kept_for_each_model():
     tally = Tally(1)
     for preset, wait in (("a", 1.0), ("b", 5.0), ("a", 3.0)):
-        tally.waited(PresetName(preset), wait)
+        tally.waited(PresetName(preset), 0, wait)
 
-    assert tally.figures([1.0], 1, 10.0).worst_of == {"a": 3.0, "b": 5.0}
+    assert tally.figures(TEAM, 1, 10.0).worst_of == {"a": 3.0, "b": 5.0}
 
 
 def test_a_wait_without_an_end_is_marked():
     tally = Tally(1)
-    tally.waited(PresetName("a"), 7.0)
+    tally.waited(PresetName("a"), 0, 7.0)
     tally.still_waiting = 1
 
-    assert "7 s and more" in row("rival", tally.figures([1.0], 1, 10.0))
+    assert "7 s and more" in row("rival", tally.figures(TEAM, 1, 10.0))
 
 
 def test_tables_have_a_row_for_each_policy():
@@ -79,3 +81,14 @@ def test_where_a_rival_is_better_is_said():
 
     assert shortfalls(results, "ours", ["theirs"]) == [("theirs", "p95", 2.0, 1.0)]
     assert shortfalls(results, "theirs", ["ours"]) == []
+
+
+def test_each_team_has_its_own_p95():
+    tally = Tally(2)
+    for tenant, wait in ((0, 1.0), (1, 9.0)):
+        tally.waited(PresetName("a"), tenant, wait)
+    two = tuple(SimulatedTenant(TenantId(name)) for name in ("one", "two"))
+
+    text = details("ours", tally.figures(two, 1, 10.0))
+
+    assert text == "ours: p95 by team: one 1.0 s, two 9.0 s"
