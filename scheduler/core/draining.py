@@ -12,7 +12,7 @@ from .ledger import left_of
 from .room import Room, Shortage
 from .states import State
 from .values import InstanceId, PresetName
-from .wait_queue import Entry, Place
+from .wait_queue import Entry
 
 
 class Draining:
@@ -29,29 +29,27 @@ class Draining:
     # Whom, and when --------------------------------------------------------------
 
     def due(self, entry: Entry, now: float) -> list[tuple[float, Instance]]:
-        """From when on each instance may be drained for the entry. An idle one in its minimum
-        residency is among them: it ends at once when due."""
+        """A6: from when on each instance may be drained for the entry: the later of the end of its
+        residency and the earlier of the end of its quantum and the head's longest wait. The quantum
+        counts from when others wait. Its own waiters, if they stand before the head, are served for
+        that longest wait (V1). An idle one in its residency is among them: it ends when due."""
         key = self._order.key(entry, now)
-        return [
-            (self._due(instance, entry, key, now), instance)
-            for instance in self._fleet.by_state[State.LOADED].values()
-            if not instance.preset.pinned
-        ]
-
-    def _due(self, instance: Instance, entry: Entry, key: Place, now: float) -> float:
-        """A6: the later of the end of its residency and the earlier of the end of its quantum and
-        the head's longest wait. The quantum counts from when others wait. Its own waiters, if they
-        stand before the head, are served for that wait (V1)."""
+        weight = _weight(entry)
         head_since = now if entry.head_since is None else entry.head_since
         longest = head_since + self.max_wait(entry.preset)
-        resident = self._eviction.resident_until(instance)
-        own = self._queue.entries.get(instance.preset.name)
-        if own is not None and self._order.is_before(own, key, now):
-            return max(resident, longest)
-        if not instance.busy:
-            return resident
-        quantum = self._config.quantum_seconds * min(1.0, _weights(instance, entry))
-        return max(resident, min(max(instance.loaded_at, head_since) + quantum, longest))
+        dues: list[tuple[float, Instance]] = []
+        for instance in self._fleet.by_state[State.LOADED].values():
+            if instance.preset.pinned:
+                continue
+            due = self._eviction.resident_until(instance)
+            own = self._queue.entries.get(instance.preset.name)
+            if own is not None and self._order.is_before(own, key, now):
+                due = max(due, longest)
+            elif instance.busy:
+                quantum = self._config.quantum_seconds * _share(instance, weight)
+                due = max(due, min(max(instance.loaded_at, head_since) + quantum, longest))
+            dues.append((due, instance))
+        return dues
 
     def max_wait(self, preset: PresetName) -> float:
         spec = self._presets.get(preset)
@@ -62,14 +60,12 @@ class Draining:
         """When its last answer is expected to end. One that has outlasted the usual time by so
         much is expected to take as much again."""
         usual = self._learned.answer(instance.preset.name)
-        return max(
-            (
-                abs(usual - (now - lease.since))
-                for request, lease in instance.leases.items()
-                if request not in instance.abandoned
-            ),
-            default=0.0,
-        )
+        rest = [
+            abs(usual - (now - lease.since))
+            for request, lease in instance.leases.items()
+            if request not in instance.abandoned
+        ]
+        return max(rest, default=0.0)
 
     def begin(
         self, entry: Entry, shortage: Shortage, now: float
@@ -166,15 +162,20 @@ class Draining:
         return [self._fleet.instances[number] for number in drains]
 
 
-def _weights(instance: Instance, entry: Entry) -> float:
-    """The mean weight of the tenants it serves, over that of the head's best."""
-    leases = instance.leases.values()
-    mean = sum(lease.weight for lease in leases) / len(leases) if leases else 1.0
-    head = max(
-        (first.weight for line in entry.lines.values() if (first := line.first()) is not None),
-        default=1.0,
-    )
-    return mean / head
+def _weight(entry: Entry) -> float:
+    """The best of the tenants that wait."""
+    weight = 0.0
+    for line in entry.lines.values():
+        first = line.first()
+        if first is not None and first.weight > weight:
+            weight = first.weight
+    return weight or 1.0
+
+
+def _share(instance: Instance, head: float) -> float:
+    """How much of the quantum is its: the mean weight of the tenants it serves over the head's."""
+    mean = sum([lease.weight for lease in instance.leases.values()]) / len(instance.leases)
+    return min(1.0, mean / head)
 
 
 def _drains_of(entry: Entry, fleet: Fleet) -> tuple[InstanceId, ...]:
