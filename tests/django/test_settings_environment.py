@@ -176,7 +176,7 @@ def test_every_variable_of_the_scheduler_reaches_it(tmp_path: Path) -> None:
         CORRAL_MODEL_KEEP_ALIVE="24",
         CORRAL_OVERSUBSCRIBE="1.5",
         CORRAL_MAX_PRIORITY_JUMP="26",
-        CORRAL_VICTIM_POLICY="cost",
+        CORRAL_VICTIM_POLICY="lru",
         CORRAL_QUEUE_LIMIT_PER_MODEL="28",
         CORRAL_QUEUE_LIMIT_PER_TENANT="29",
         CORRAL_HEALTH_EVERY="0",
@@ -191,7 +191,7 @@ def test_every_variable_of_the_scheduler_reaches_it(tmp_path: Path) -> None:
         "keep_alive_seconds": 24.0,
         "oversubscribe": 1.5,
         "max_priority_jump_seconds": 26.0,
-        "victim_policy": "cost",
+        "victim_policy": "lru",
         "queue_limit_per_preset": 28,
         "queue_limit_per_tenant": 29,
     }
