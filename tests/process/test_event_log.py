@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.core.decisions import Decision
+from scheduler.core.events import Event
+from scheduler.core.planner import Planner
 from scheduler.protocol import Refused
 from scheduler.runtime.event_log import Step, read_event_log
 from scheduler.runtime.replay import replay
@@ -47,14 +50,27 @@ async def test_a_life_with_evictions_crashes_hangs_and_failures_is_replayed():
             await client.unload("b")
         [part] = parts(var)
         done = replay(part)
+        asked = replay(part, make_planner=Asked)
 
     assert done.difference is None
+    assert asked.difference is None
     assert done.events["Silent"] == 1
     assert done.decisions["Kill hung"] == 1
     assert done.decisions["AskExit evicted"] >= 1
     assert done.decisions["Reject model_load_failed"] == 1
     assert len(done.waits) >= 7
     assert children() == []
+
+
+class Asked(Planner):
+    """Everything that may be read of it is read before each step: that changes nothing."""
+
+    def handle(self, event: Event, now: float) -> list[Decision]:
+        for entry in self.entries(now):
+            self.retry_after(entry.preset, now)
+            for waiter in self.waiters(entry.preset, now, offset=0, limit=9)[1]:
+                self.explain(waiter.request, now)
+        return super().handle(event, now)
 
 
 def pid_of(snapshot, name: str) -> int:
