@@ -101,7 +101,9 @@ class Leaving(Outside):
         elif reason is Reason.HUNG:
             assert instance == self.hanging, "killed though it answers"
         elif reason is Reason.LOAD_STALLED:
-            assert self.stalls_at(child) <= self.now, "killed though it got on"
+            due = self.stalls_at(child)
+            assert due is not None, "killed for a load that is none"
+            assert due <= self.now, "killed though it got on"
             if child.staying:
                 self.gave_up_memory = False
                 words = f"no progress for {self.config.load_stall_seconds:g} s while loading"
@@ -139,7 +141,7 @@ class Leaving(Outside):
             and (
                 self.is_unwanted_load(child, surely=surely)
                 if child.mood == "loading"
-                else self.residency_is_over(child, surely=surely)
+                else self.residency_is_over(child, head, surely=surely)
                 and self.waiters_protect_no_more(child, head, surely=surely)
             )
         }
@@ -148,13 +150,17 @@ class Leaving(Outside):
         looked_for = self.asks(child.spec.name, looks=True)
         return self.place(child.spec.name) is None and not (surely and looked_for)
 
-    def residency_is_over(self, child: Child, *, surely: bool) -> bool:
+    def residency_is_over(self, child: Child, head: PresetName, *, surely: bool) -> bool:
         if child.unwanted:
             return True
         if child.mood == "sleeping" and not surely:
             return True
-        since = child.loaded.last if surely else child.loaded.first
-        return self.now >= since + self.residency(child)
+        since = self.head.get(head) or Since(self.now, self.now)
+        loaded_at, head_since = (
+            (child.loaded.last, since.last) if surely else (child.loaded.first, since.first)
+        )
+        longest = head_since + self.max_wait(head)
+        return self.now >= min(loaded_at + self.residency(child), longest)
 
     def waiters_protect_no_more(self, child: Child, head: PresetName, *, surely: bool) -> bool:
         mine = self.place(child.spec.name)
@@ -179,13 +185,13 @@ class Leaving(Outside):
 
     def evict(self, instance: int, reason: Reason, for_preset: PresetName | None) -> None:
         child = self.children[instance]
-        assert for_preset == self.pending()[0], "only the head may evict"
-        assert not self.startup_only(for_preset), "A10: a start-up load evicted"
-        assert (reason is Reason.UNWANTED) == (child.mood == "loading")
         if child.drain_for is not None:
             assert for_preset == child.drain_for, "its room is another's"
             assert not child.read_by_someone, "stopped under a lease"
             return
+        assert for_preset == self.pending()[0], "only the head may evict"
+        assert not self.startup_only(for_preset), "A10: a start-up load evicted"
+        assert (reason is Reason.UNWANTED) == (child.mood == "loading")
         assert instance in self.eligible(for_preset), "V1: this one is never a victim"
         asleep = self.staying(for_preset) is not None
         once_more = for_preset in self.evict_once_more

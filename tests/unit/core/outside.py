@@ -97,6 +97,7 @@ class Outside:
         self.backs_off_until: dict[PresetName, float] = {}
         self.broken: dict[PresetName, Exit] = {}  # those whose last load failed by itself
         self.timer: float | None = None
+        self.sound = True  # no rule was broken so far
         self.shut = self.unloading = self.forcing = False
         self.hanging: int | None = None
         self.dead: int | None = None  # the child whose exit is being told, and its leases
@@ -174,11 +175,12 @@ class Outside:
         loaded, since = child.loaded, self.head.get(head) or Since(self.now, self.now)
 
         def due(loaded_at: float, head_since: float) -> float:
-            end = head_since + self.max_wait(head)
+            longest = head_since + self.max_wait(head)
             mine = self.place(child.spec.name)
-            if mine is None or mine > self.place(head):
-                end = min(end, loaded_at + self.config.quantum_seconds)
-            return max(end, loaded_at + self.residency(child))
+            if mine is not None and mine < self.place(head):
+                return longest
+            quantum = max(loaded_at, head_since) + self.config.quantum_seconds
+            return min(longest, max(loaded_at + self.residency(child), quantum))
 
         return Since(due(loaded.first, since.first), due(loaded.last, since.last))
 

@@ -64,6 +64,7 @@ class Child:
     draining: Reason | None = None
     drain_for: PresetName | None = None
     asked_at: float | None = None
+    overdue_at: float = 0.0
     killed: bool = False
     leases: set[int] = field(default_factory=set)  # those that count against its slots
     unread: set[int] = field(default_factory=set)
@@ -107,6 +108,7 @@ class Referee:
         self.tenants: Counter[str] = Counter()
         self.children: dict[int, Child] = {}
         self.granted: dict[int, int] = {}  # request: instance
+        self.made_for: set[PresetName] = set()  # somebody went for it: that room is its own
         self.shut = False
         self.forced: PresetName | None = None  # whose leases a person cuts in this step
         self.cut: dict[int, set[int]] = {}  # the leases of the child whose exit is being told
@@ -172,6 +174,7 @@ class Referee:
             if not line:
                 del self.waiters_of[waiter.preset]
                 del self.waited_for_since[waiter.preset]
+                self.made_for.discard(waiter.preset)
             self.tenants[waiter.tenant] -= 1
         return waiter
 
@@ -275,11 +278,11 @@ class Referee:
         self.children[decision.instance] = Child(spec, self.now)
 
     def _not_overtaken(self, preset: PresetName, decision: Start) -> None:
-        """A1: whoever arrived two whole jumps before is before; a load beside the head's overtakes
-        nobody, for it takes neither its room nor its loader."""
+        """A1: whoever arrived two whole jumps before is before; but room is its entry's own, and a
+        load beside the head's takes neither its room nor its loader."""
         mine = self._first(preset)
-        going = any(c.going or c.drain_for for c in self.children.values())
-        if mine is None or going or not self.keeps_time:
+        coming = any(c.going or c.drain_for for c in self.children.values())
+        if mine is None or coming or preset in self.made_for or not self.keeps_time:
             return
         for other in self.waiters_of:
             if other != preset and self._needs_start(other) and (theirs := self._first(other)):
@@ -303,6 +306,7 @@ class Referee:
             assert kinds - {Kind.GET, Kind.STARTUP}, "nobody waits who may have one drained"
             if child.draining is None and self.keeps_time:
                 assert self.now >= self._drains_from(child, name), "A6: drained too early"
+            self.made_for.add(name)
         child.draining, child.drain_for = decision.reason, decision.for_preset
 
     def _drains_from(self, child: Child, head: PresetName) -> float:
@@ -313,11 +317,14 @@ class Referee:
         max_wait = _or(spec.max_wait_seconds, config.max_wait_seconds)
         since = self.waited_for_since[head]
         quantum = 0.0 if len(self.tenants) > 1 else config.quantum_seconds
-        return child.loaded_at + max(residency, min(quantum, since + max_wait - child.loaded_at))
+        due = max(child.loaded_at + residency, since + quantum)
+        return min(due, since + max_wait)
 
     def _judge_end(self, decision: AskExit | Kill) -> None:
         child, reason = self.children[decision.instance], decision.reason
         assert not child.killed, "killed twice, or asked after"
+        if decision.for_preset in self.waiters_of:
+            self.made_for.add(decision.for_preset)
         violent = reason in (Reason.HUNG, Reason.STOP_TIMEOUT, Reason.LOAD_STALLED)
         assert violent or not child.read or self.forced == child.spec.name, "an answer was cut"
         if reason in (Reason.EVICTED, Reason.IDLE, Reason.UNWANTED):
@@ -328,9 +335,11 @@ class Referee:
             assert child.asked_at is None, "asked twice"
             assert child.mood != "loading", "a loading child does not read its stdin"
             child.asked_at = self.now
+            child.overdue_at = self.now + child.spec.stop_timeout_seconds
             return
         if reason is Reason.STOP_TIMEOUT and self.keeps_time:
-            assert child.asked_at + child.spec.stop_timeout_seconds <= self.now, "killed too early"
+            assert child.asked_at is not None, "killed for a time-out, and never asked"
+            assert child.overdue_at <= self.now, "killed too early"
         if reason is Reason.LOAD_STALLED and self.keeps_time:
             assert child.started_at + self.config.load_stall_seconds <= self.now, "killed too early"
         child.killed = True
@@ -445,19 +454,19 @@ class Referee:
 
     def _nothing_is_overdue(self, child: Child) -> None:
         if child.asked_at is not None and not child.killed:
-            assert child.asked_at + child.spec.stop_timeout_seconds > self.now, "not killed"
+            assert child.overdue_at > self.now, "not killed"
         for began in child.looks.values():
             assert began + self.config.look_seconds > self.now, "a look without an end"
         if child.draining and not child.going:
             assert child.read, "a drain outlived its last reader"
 
     def check_entries(self) -> None:
-        told = {e.preset: e.waiters for e in self.planner.entries(self.now)}
-        mine = {
-            name: sum(w.kind is not Kind.GET for w in line.values())
-            for name, line in self.waiters_of.items()
-        }
-        assert told == {name: waiters for name, waiters in mine.items() if waiters}
+        """Each waiter is in an entry; whether a look is one is not said."""
+        told = {entry.preset: entry.waiters for entry in self.planner.entries(self.now)}
+        for name, line in self.waiters_of.items():
+            looks = sum(waiter.kind is Kind.GET for waiter in line.values())
+            assert len(line) - looks <= told.pop(name, 0) <= len(line), "an entry counts wrongly"
+        assert not told, "an entry without waiters"
 
     def check_replay(self) -> None:
         fresh = Planner(self.config)

@@ -91,8 +91,8 @@ def test_who_waits_for_busy_models_is_told_when_one_makes_way():
 
     why = story.why(2)
 
-    assert (why.holdup, why.turn, why.drain_in) == ("busy", 1, 23)
-    assert entry(story, "b").drain_in == 23
+    assert (why.holdup, why.turn, why.drain_in) == ("busy", 1, 24)
+    assert entry(story, "b").drain_in == 24
 
 
 def test_a_drain_under_way_is_room_on_its_way():

@@ -123,7 +123,9 @@ def test_one_that_suffices_goes_before_several():
 
 
 def test_of_two_that_suffice_the_smaller_goes():
-    story = machine(sized("a", 14), sized("b", 10), sized("c", 9), gpu=24, idle="ab")
+    policy = VictimPolicy.LRU
+    sizes = sized("a", 14), sized("b", 10), sized("c", 9)
+    story = machine(*sizes, gpu=24, idle="ab", victim_policy=policy)
 
     assert victims(story.ask(1, "c")) == [2]
 

@@ -27,18 +27,30 @@ def crowded(*presets, **config) -> Story:
 
 def test_a_busy_model_drains_for_the_head_when_its_quantum_is_over():
     story = crowded(quantum_seconds=10)
-    assert story.timer == 13
+    assert story.timer == 14
 
-    assert story.until(12.9) == []
-    assert story.until(13) == [FOR_B]
+    assert story.until(13.9) == []
+    assert story.until(14) == [FOR_B]
 
 
-def test_a_model_whose_quantum_is_over_drains_as_soon_as_another_is_head():
+def test_a_quantum_counts_from_when_another_waits():
     story = Story("a", "b", models_max=1, quantum_seconds=10)
     story.busy(1, "a")
     story.wait(60)
+    story.ask(2, "b")
+    begins = story.now
 
-    assert story.ask(2, "b") == [FOR_B]
+    assert story.through(begins + 20) == [(begins + 10, FOR_B)]
+
+
+def test_a_quantum_counts_from_when_the_model_is_loaded_where_that_is_later():
+    story = Story("a", "b", models_max=1, quantum_seconds=10, max_wait_seconds=500)
+    story.ask(1, "a")
+    story.ask(2, "b")
+    story.until(100)
+    story.ready("a")
+
+    assert story.through(120) == [(111, FOR_B)]
 
 
 def test_no_quantum_lasts_longer_than_the_heads_max_wait():
@@ -83,6 +95,7 @@ def test_once_those_before_the_head_are_served_the_quantum_counts():
     answer = story.release(1)
 
     assert granted(answer) == [2]
+    # Five seconds as the head were b's before those before it, so the quantum is over.
     assert FOR_B in answer + story.wait(0.5)
 
 
@@ -90,17 +103,29 @@ def test_waiters_behind_the_head_do_not_put_its_drain_off():
     story = crowded(quantum_seconds=10)
     story.ask(3, "a")
 
-    assert story.until(13) == [FOR_B]
+    assert story.until(14) == [FOR_B]
 
 
 @pytest.mark.parametrize("whose", ["all", "its own"])
 def test_no_model_makes_way_before_its_residency_is_over(whose):
-    own = {"min_residency_seconds": 50}
+    own = {"min_residency_seconds": 20}
     a = preset("a", **(own if whose == "its own" else {}))
-    story = crowded(a, "b", **(own if whose == "all" else {}))
+    story = crowded(a, "b", quantum_seconds=5, **(own if whose == "all" else {}))
 
-    assert story.until(52.9) == []
-    assert story.until(53) == [FOR_B]
+    assert story.until(22.9) == []
+    assert story.until(23) == [FOR_B]
+
+
+@pytest.mark.parametrize("state", ["idle", "busy"])
+def test_no_residency_lasts_longer_than_the_heads_max_wait(state):
+    story = Story("a", "b", models_max=1, min_residency_seconds=500, max_wait_seconds=20)
+    getattr(story, state)(1, "a")
+    story.ask(2, "b")
+    begins = story.now
+
+    [(when, decision)] = story.through(begins + 25)
+
+    assert (when, decision.reason) == (begins + 20, Reason.EVICTED)
 
 
 def test_residency_protects_an_idle_model_too():
@@ -123,17 +148,17 @@ def test_a_load_that_nobody_wanted_any_more_has_no_residency():
 
 
 @pytest.mark.parametrize(
-    ("serves", "head", "due"),
-    [([1.0], 3.0, 13), ([3.0], 1.0, 33), ([1.0, 3.0], 4.0, 18), ([2.0], 2.0, 33)],
+    ("serves", "head", "quantum"),
+    [([1.0], 3.0, 10), ([3.0], 1.0, 30), ([1.0, 3.0], 4.0, 15), ([2.0], 2.0, 30)],
 )
-def test_the_quantum_is_shorter_for_a_head_of_more_weight(serves, head, due):
+def test_the_quantum_is_shorter_for_a_head_of_more_weight(serves, head, quantum):
     story = Story(preset("a", parallel=len(serves)), "b", models_max=1, max_wait_seconds=500)
     for request, weight in enumerate(serves):
         story.busy(request, "a", tenant=f"t{request}", weight=weight)
     story.ask(10, "b", tenant="other", weight=head)
+    begins = story.now
 
-    assert story.until(due - 0.1) == []
-    assert story.until(due) == [FOR_B]
+    assert story.through(begins + 60) == [(begins + quantum, FOR_B)]
 
 
 def test_a_timer_is_set_for_each_time_at_which_a_drain_is_due():
@@ -168,13 +193,18 @@ def test_one_drain_is_enough_for_one_start():
 
 
 def test_whose_time_has_come_drains_though_another_will_be_free_sooner():
-    story = Story("a", "b", "c", models_max=2, max_wait_seconds=1000)
+    stays = preset("b", min_residency_seconds=500)
+    story = Story("a", stays, "c", models_max=2, quantum_seconds=5)
+    for request in range(2, 5):
+        story.busy(request, "b")
+        story.release(request, tokens=10, after=1)
     story.busy(1, "a")
-    story.until(20)
-    story.busy(2, "b")
-    story.ask(3, "c")
+    story.busy(6, "b")
+    story.ask(7, "c")
 
-    assert story.through(40) == [(33, Drain(1, Reason.EVICTED, "c"))]
+    assert [drain for _, drain in story.through(100)] == [
+        Drain(story.of("a").id, Reason.EVICTED, "c")
+    ]
 
 
 def test_an_idle_one_goes_before_a_busy_one_drains():
@@ -218,9 +248,8 @@ def test_nobody_drains_for_a_preset_whose_last_load_failed():
 
 def drained(*presets, **config) -> Story:
     """a drains for b, the head."""
-    story = Story(*(presets or "abc"), models_max=1, **config)
+    story = Story(*(presets or "abc"), models_max=1, quantum_seconds=0, **config)
     story.busy(1, "a")
-    story.wait(60)
     assert story.ask(2, "b") == [FOR_B]
     return story
 

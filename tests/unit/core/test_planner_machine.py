@@ -37,26 +37,21 @@ from .world import World
 NAMES = "abcd"
 PARALLEL = {"one": 1, "two": 2}  # by fingerprint: an edit changes both
 
+
+def spec(name, fingerprint, pinned, patience, **times) -> PresetSpec:
+    return PresetSpec(name, fingerprint, PARALLEL[fingerprint], pinned, patience, **times)
+
+
 specs = st.builds(
-    lambda name, fingerprint, pinned, patience, waits, stays, lives, limit: PresetSpec(
-        name,
-        fingerprint,
-        PARALLEL[fingerprint],
-        pinned,
-        patience,
-        max_wait_seconds=waits,
-        min_residency_seconds=stays,
-        keep_alive_seconds=lives,
-        queue_limit=limit,
-    ),
+    spec,
     name=st.sampled_from(NAMES),
     fingerprint=st.sampled_from(sorted(PARALLEL)),
     pinned=st.sampled_from([False, False, False, True]),
     patience=st.sampled_from([10.0, 10.0, 0.0]),
-    waits=st.sampled_from([None, None, 2.0]),
-    stays=st.sampled_from([None, None, 1.0]),
-    lives=st.sampled_from([None, None, 0.0, 5.0]),
-    limit=st.sampled_from([None, None, 3]),
+    max_wait_seconds=st.sampled_from([None, None, 2.0]),
+    min_residency_seconds=st.sampled_from([None, None, 1.0]),
+    keep_alive_seconds=st.sampled_from([None, None, 0.0, 5.0]),
+    queue_limit=st.sampled_from([None, None, 3]),
 )
 configs = st.builds(
     Config,
@@ -353,6 +348,8 @@ class PlannerMachine(RuleBasedStateMachine):
         if not pending or world.startup_only(pending[0]) or world.staying(pending[0]):
             return
         head = pending[0]
+        if world.loading(beside=False) >= world.config.models_max_loading:
+            return  # room is made only when it can be used
         leaves = self.some(lambda c: c.draining and c.drain_for is None)
         if leaves or head in world.room or not world.config.models_max or world.free() >= 1:
             return
@@ -423,7 +420,7 @@ class PlannerMachine(RuleBasedStateMachine):
                 assert self.world.now < self.world.timer <= due
 
     def teardown(self):
-        if hasattr(self, "world"):
+        if hasattr(self, "world") and self.world.sound:
             self.replay_gives_the_same_decisions()
             self.everyone_is_answered_once_the_world_cooperates()
 

@@ -110,7 +110,7 @@ def test_a_child_that_was_asked_to_exit_is_killed_once_though_it_hangs():
 
 
 def test_a_wake_that_hangs_is_no_failed_load_either():
-    story = Story("a")
+    story = Story("a", models_max=1)
     story.sleeping(1, "a")
     story.ask(2, "a")
     assert story.silent("a") == [HUNG]

@@ -5,13 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.decisions import AskExit, Kill, Reason
+from scheduler.core.decisions import AskExit, Kill, Reason, Wake
 from scheduler.core.events import Cancelled
-from scheduler.core.eviction import choose_victim, may_be_evicted
-from scheduler.core.instances import Instance
-from scheduler.core.states import State
 from scheduler.core.values import Kind
-from scheduler.core.wait_queue import WaitQueue
 
 from .story import Story, codes, preset, started
 
@@ -39,15 +35,24 @@ def test_a_pinned_instance_is_no_victim():
 
 
 def test_a_sleeper_is_no_victim_for_an_entry_behind_its_own_nor_for_its_own():
-    sleeper = Instance(1, preset("a"), started_at=0.0, last_used=0.0, state=State.SLEEPING)
-    queue = WaitQueue(60.0)
-    queue.join(1, "before", Kind.POST, 1.0, 3.0)
-    queue.join(2, "a", Kind.POST, 2.0, 3.0)
-    queue.join(3, "behind", Kind.POST, 3.0, 3.0)
+    """b loads, so that the wake waits its turn; c is behind it."""
+    story = Story("a", "b", "c", models_max=2)
+    story.sleeping(1, "a")
+    story.ask(2, "b")
+    story.ask(3, "a")
+    story.ask(4, "c")
 
-    may = {name: may_be_evicted(sleeper, entry, queue) for name, entry in queue.entries.items()}
+    assert story.ready("b")[1:] == [Wake(1)]
 
-    assert may == {"before": True, "a": False, "behind": False}
+
+def test_a_sleeper_makes_way_for_an_entry_before_its_own():
+    story = Story("a", "b", "d", models_max=2)
+    story.sleeping(1, "a")
+    story.ask(2, "b")
+    story.ask(3, "a")
+    story.ask(4, "d", arrived=1.0)
+
+    assert story.ready("b")[1:] == [AskExit(1, Reason.EVICTED, "d")]
 
 
 def test_an_instance_full_of_abandoned_leases_stays_for_an_older_waiter_of_its_own():
@@ -191,39 +196,34 @@ def test_a_pin_set_too_late_does_not_refuse_whom_the_room_was_made_for():
     assert started(story.exit(1)) == ["b"]
 
 
-@st.composite
-def settled_instances(draw):
-    leases = draw(st.sets(st.integers(1, 2)))
-    return [
-        Instance(
-            number,
-            preset(f"p{number}", pinned=draw(st.booleans())),
-            started_at=0.0,
-            last_used=float(draw(st.integers(0, 5))),
-            state=draw(st.sampled_from(State)),
-            unwanted=draw(st.booleans()),
-            leases=set(leases),
-            abandoned=draw(st.sampled_from([set(), set(leases)])),
-        )
-        for number in range(draw(st.integers(0, 5)))
-    ]
+@given(
+    st.lists(st.sampled_from(["idle", "sleeping", "busy", "left", "unwanted"]), max_size=5),
+    st.sets(st.integers(0, 4)),
+)
+def test_the_victim_is_the_least_recently_used_of_the_best_class(states, pinned):
+    """left: it works for nobody; unwanted: it was loaded, and nobody wanted it any more."""
+    names = "abcde"[: len(states)]
+    story = Story(*names, "head", models_max=len(states), max_wait_seconds=1e9)
+    for request, (name, state) in enumerate(zip(names, states, strict=True)):
+        if state == "unwanted":
+            story.ask(request, name)
+            story.cancel(request)
+            story.ready(name)
+        else:
+            getattr(story, "busy" if state == "left" else state)(request, name)
+        if state == "left":
+            story.abandon(request)
+    story.edit(*(preset(n, pinned=k in pinned) for k, n in enumerate(names)), "head")
 
+    answer = story.ask(100, "head")
 
-@given(settled_instances())
-def test_the_victim_is_the_least_recently_used_of_the_best_class(instances):
-    queue = WaitQueue(60.0)
-    queue.join(1, "head", Kind.POST, 0.0, 0.0)
-    entry = queue.entries["head"]
-
-    victim = choose_victim(instances, entry, queue)
-
-    idle = [i for i in instances if may_be_evicted(i, entry, queue) and i.idle]
-    plain = [i for i in idle if i.state is State.LOADED and not i.unwanted]
-    if victim in plain:
-        assert victim.last_used == min(i.last_used for i in plain)
-        assert idle == plain, "a sleeper or an unwanted one would have gone before"
-    elif victim is None:
-        assert not idle
+    order = ["unwanted", "sleeping", "idle", "left"]
+    able = [k for k, state in enumerate(states) if state != "busy" and k not in pinned]
+    if not states:
+        assert started(answer) == ["head"]
+    elif able:
+        best = min(able, key=lambda k: (order.index(states[k]), k))
+        assert answer == [AskExit(best + 1, Reason.EVICTED, "head")]
     else:
-        assert not victim.preset.pinned
-        assert not victim.busy
+        assert started(answer) == []
+        assert not any(isinstance(decision, AskExit) for decision in answer)

@@ -36,6 +36,7 @@ from .outside import RANK, Ask, Child, Since
 
 class World(Answering):
     def tell(self, event: Event) -> list[Decision]:
+        self.sound = False
         decisions = self.planner.handle(event, self.now)
         self.log.append((event, self.now, decisions))
         for decision in decisions:
@@ -45,6 +46,7 @@ class World(Answering):
         self.note_times()
         assert self.failed_now not in {a.preset for a in self.waiting.values()}, "A4"
         self.failed_now, self.gave_up_memory = None, False
+        self.sound = True
         return decisions
 
     # What happens in it --------------------------------------------------------
