@@ -11,14 +11,13 @@ from .instances import Fleet, Instance
 from .ledger import left_of
 from .room import Room, Shortage
 from .states import State
-from .values import InstanceId, PresetName
+from .values import InstanceId
 from .wait_queue import Entry
 
 
 class Draining:
     def __init__(self, books: Books, room: Room, eviction: Eviction) -> None:
         self._config = books.config
-        self._presets = books.presets
         self._fleet = books.fleet
         self._queue = books.queue
         self._order = books.order
@@ -29,19 +28,20 @@ class Draining:
     # Whom, and when --------------------------------------------------------------
 
     def due(self, entry: Entry, now: float) -> list[tuple[float, Instance]]:
-        """A6: from when on each instance may be drained for the entry: the later of the end of its
-        residency and the earlier of the end of its quantum and the head's longest wait. The quantum
-        counts from when others wait. Its own waiters, if they stand before the head, are served for
-        that longest wait (V1). An idle one in its residency is among them: it ends when due."""
+        """A6: from when on each instance may be drained for the entry: the later of the ends of its
+        residency and of its quantum, or when the head has waited for its longest, if that is
+        earlier. The quantum counts from when others wait. Its own waiters, if they stand before the
+        head, are served for that longest wait (V1). An idle one in its residency is among them: it
+        ends when due."""
         key = self._order.key(entry, now)
         weight = _weight(entry)
         head_since = now if entry.head_since is None else entry.head_since
-        longest = head_since + self.max_wait(entry.preset)
+        longest = self._eviction.longest_wait(entry, now)
         dues: list[tuple[float, Instance]] = []
         for instance in self._fleet.by_state[State.LOADED].values():
             if instance.preset.pinned:
                 continue
-            due = self._eviction.resident_until(instance)
+            due = min(self._eviction.resident_until(instance), longest)
             own = self._queue.entries.get(instance.preset.name)
             if own is not None and self._order.is_before(own, key, now):
                 due = max(due, longest)
@@ -50,11 +50,6 @@ class Draining:
                 due = max(due, min(max(instance.loaded_at, head_since) + quantum, longest))
             dues.append((due, instance))
         return dues
-
-    def max_wait(self, preset: PresetName) -> float:
-        spec = self._presets.get(preset)
-        seconds = None if spec is None else spec.max_wait_seconds
-        return self._config.max_wait_seconds if seconds is None else seconds
 
     def free_in(self, instance: Instance, now: float) -> float:
         """When its last answer is expected to end. One that has outlasted the usual time by so

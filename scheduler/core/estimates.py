@@ -100,7 +100,7 @@ class Estimates:
         and the answers that are under way then."""
         answer = self._learned.answer(entry.preset)
         rounds = -(-len(entry) // self._slots(entry.preset))
-        longest = min(self._config.quantum_seconds, self._draining.max_wait(entry.preset))
+        longest = min(self._config.quantum_seconds, self._config.max_wait_seconds)
         return min(rounds * answer, longest + answer) + self._learned.exit()
 
     def _loaders_free(self, now: float) -> list[float]:

@@ -16,6 +16,7 @@ from .wait_queue import Entry
 class Eviction:
     def __init__(self, books: Books) -> None:
         self._config = books.config
+        self._presets = books.presets
         self._fleet = books.fleet
         self._queue = books.queue
         self._order = books.order
@@ -29,7 +30,7 @@ class Eviction:
             instance.busy
             or is_unsettled(instance)
             or instance.preset.pinned
-            or now < self.resident_until(instance)
+            or now < min(self.resident_until(instance), self.longest_wait(entry, now))
             or self.is_waited_for_first(instance, entry, now)
         )
 
@@ -49,6 +50,13 @@ class Eviction:
         return instance.loaded_at + (
             self._config.min_residency_seconds if seconds is None else seconds
         )
+
+    def longest_wait(self, entry: Entry, now: float) -> float:
+        """A6: until then the head waits for others at the longest, whatever protects them."""
+        spec = self._presets.get(entry.preset)
+        seconds = None if spec is None else spec.max_wait_seconds
+        head_since = now if entry.head_since is None else entry.head_since
+        return head_since + (self._config.max_wait_seconds if seconds is None else seconds)
 
     # A3: loads that nobody wants any more ---------------------------------------
 
