@@ -59,7 +59,8 @@ class Answering(Leaving):
             case Code.MODEL_LOAD_FAILED | Code.OUT_OF_MEMORY | Code.MODEL_BACKING_OFF:
                 self.check_failure(ask, refusal)
             case Code.MODEL_BROKEN:
-                assert refusal.exit == self.broken[ask.preset]
+                assert self.is_broken(ask.preset)
+                assert refusal.exit == self.failed[ask.preset]
                 assert self.config.models_max, "refused though there is always room"
             case Code.QUEUE_FULL | Code.MODEL_QUEUE_FULL | Code.QUEUE_TIMEOUT:
                 assert refusal.retry_after_seconds > 0, "A7: refused without Retry-After"

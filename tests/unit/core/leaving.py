@@ -23,7 +23,7 @@ class Leaving(Outside):
         child = self.children[instance]
         assert head == self.pending()[0], "only the head may have others drained"
         assert not self.startup_only(head), "A10: drained for a start-up load"
-        assert head not in self.broken, "A4: drained for a broken one"
+        assert not self.is_broken(head), "A4: drained for a broken one"
         assert child.read_by_someone, "drained what nobody reads"
         assert not child.going
         assert not child.spec.pinned, "V1"
@@ -117,9 +117,8 @@ class Leaving(Outside):
     def stop(self, instance: int, reason: Reason, for_preset: PresetName | None) -> None:
         child = self.children[instance]
         if reason in (Reason.EVICTED, Reason.UNWANTED):
-            assert reason is Reason.UNWANTED or for_preset not in self.broken, (
-                "A4: for a broken one"
-            )
+            wanted = reason is Reason.UNWANTED or not self.is_broken(for_preset)
+            assert wanted, "A4: evicted for a broken one"
             self.evict(instance, reason, for_preset)
             return
         if reason is Reason.IDLE:

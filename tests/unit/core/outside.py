@@ -95,7 +95,8 @@ class Outside:
         self.awaited: dict[PresetName, int] = {}  # the victim that must be gone before a retry
         self.failed_in_a_row: dict[PresetName, int] = {}
         self.backs_off_until: dict[PresetName, float] = {}
-        self.broken: dict[PresetName, Exit] = {}  # those whose last load failed by itself
+        self.failed: dict[PresetName, Exit] = {}  # those whose last load failed by itself
+        self.has_loaded: set[PresetName] = set()  # with the options that it has now
         self.timer: float | None = None
         self.sound = True  # no rule was broken so far
         self.shut = self.unloading = self.forcing = False
@@ -240,10 +241,15 @@ class Outside:
         self.failed_in_a_row[name] = self.failed_in_a_row.get(name, 0) + 1
         back_off = min(2.0 ** (self.failed_in_a_row[name] - 1), 60.0)
         self.backs_off_until[name] = self.now + back_off
-        self.broken.pop(name, None)
+        self.failed.pop(name, None)
         if not self.gave_up_memory:
-            self.broken[name] = exit
+            self.failed[name] = exit
+
+    def is_broken(self, preset: PresetName) -> bool:
+        """It failed by itself, and has never loaded with these options, or failed often."""
+        often = self.failed_in_a_row.get(preset, 0) >= self.config.broken_after
+        return preset in self.failed and (often or preset not in self.has_loaded)
 
     def clear_failures(self, preset: PresetName) -> None:
-        for record in (self.ran_out, self.failed_in_a_row, self.backs_off_until, self.broken):
+        for record in (self.ran_out, self.failed_in_a_row, self.backs_off_until, self.failed):
             record.pop(preset, None)

@@ -113,8 +113,10 @@ class Referee:
         self.forced: PresetName | None = None  # whose leases a person cuts in this step
         self.cut: dict[int, set[int]] = {}  # the leases of the child whose exit is being told
         self.told = 0
+        self.sound = True  # no rule was broken so far
 
     def tell(self, event: Event) -> list[Decision]:
+        self.sound = False
         self._hear(event)
         decisions = self.planner.handle(event, self.now)
         self.log.append((event, self.now, decisions))
@@ -124,7 +126,8 @@ class Referee:
         self.cut.clear()
         self.forced = None
         self.told += 1
-        self._look_around(event)
+        self._look_around()
+        self.sound = True
         return decisions
 
     # What is told -----------------------------------------------------------------------
@@ -432,7 +435,7 @@ class Referee:
 
     # What must be so after each step --------------------------------------------------------
 
-    def _look_around(self, event: Event) -> None:
+    def _look_around(self) -> None:
         limit = self.config.models_max
         assert not limit or len(self.children) <= limit, "A5: too many processes"
         assert not (self.shut and self.waiting), "somebody waits in a shut house"

@@ -87,6 +87,49 @@ def test_nothing_is_evicted_a_second_time_for_a_preset_that_failed_to_load():
     assert story.of("b").state == "loaded"
 
 
+def once_loaded(**config) -> Story:
+    """a has loaded before; b holds the only slot."""
+    story = Story("a", "b", models_max=1, **config)
+    story.idle(1, "a")
+    story.exit(1)
+    story.idle(2, "b")
+    story.wait(100)
+    return story
+
+
+def fail_again(story: Story, request: int):
+    """a's next load evicts b, and fails; b is back."""
+    [asked] = story.ask(request, "a")
+    assert asked.reason is Reason.EVICTED
+    story.exit(asked.instance)
+    story.exit(story.of("a").id, BROKEN)
+    story.idle(request + 1, "b")
+    story.wait(100)
+
+
+def test_what_has_loaded_before_may_evict_until_it_has_failed_three_times_in_a_row():
+    story = once_loaded()
+    for request in (10, 20, 30):
+        fail_again(story, request)
+
+    assert codes(story.ask(40, "a")) == {40: "model_broken"}
+
+
+def test_how_often_what_has_loaded_before_may_fail_is_configured():
+    story = once_loaded(broken_after=1)
+    fail_again(story, 10)
+
+    assert codes(story.ask(40, "a")) == {40: "model_broken"}
+
+
+def test_what_has_loaded_with_other_options_has_not_loaded_with_these():
+    story = once_loaded()
+    story.edit(preset("a", "other"), "b")
+    fail_again(story, 10)
+
+    assert codes(story.ask(40, "a")) == {40: "model_broken"}
+
+
 def test_a_preset_that_failed_to_load_is_tried_again_where_there_is_room():
     story = Story("a", "b", models_max=2)
     fail(story, 1)

@@ -52,7 +52,7 @@ class World(Answering):
     # What happens in it --------------------------------------------------------
 
     def ask(self, request: int, preset: PresetName, kind: Kind, arrived: float) -> None:
-        failures = self.ran_out, self.failed_in_a_row, self.backs_off_until, self.broken
+        failures = self.ran_out, self.failed_in_a_row, self.backs_off_until, self.failed
         before = [dict(record) for record in failures]
         if kind is Kind.LOAD:
             self.clear_failures(preset)
@@ -60,7 +60,7 @@ class World(Answering):
         decisions = self.tell(Requested(request, preset, arrived, kind))
         if any(isinstance(d, Reject) and d.refusal.code in AT_THE_DOOR for d in decisions):
             # Who was not let in has cleared nothing.
-            self.ran_out, self.failed_in_a_row, self.backs_off_until, self.broken = before
+            self.ran_out, self.failed_in_a_row, self.backs_off_until, self.failed = before
         if request in self.waiting:
             self.check_queued(self.waiting[request])
         backs_off = self.backs_off_until.get(preset, 0) > self.now and not self.staying(preset)
@@ -78,6 +78,7 @@ class World(Answering):
             child.unwanted = not child.leases and not wanted
         if child.staying:
             self.clear_failures(child.spec.name)
+            self.has_loaded.add(child.spec.name)
         self.tell(ReadyReported(number))
 
     def fall_asleep(self, number: int) -> None:
@@ -164,7 +165,7 @@ class World(Answering):
         if startup:
             assert not self.starting_up(), "A10: start-up loads go one by one"
         else:
-            owed = spec.name in self.evict_once_more and spec.name not in self.broken
+            owed = spec.name in self.evict_once_more and not self.is_broken(spec.name)
             assert not owed or not self.eligible(spec.name), "A4: tried without one victim more"
         theirs = [p for p, v in self.room.items() if p != spec.name and v not in self.children]
         if self.config.models_max:
