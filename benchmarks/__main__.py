@@ -1,6 +1,7 @@
 """The measurements behind the speed claims: each writes its section of results.md.
 
-python -m benchmarks [asgi_server] [proxy_overhead] [swap_time] [--rounds 5] [--seconds 2]
+python -m benchmarks [asgi_server] [proxy_overhead] [swap_time] [decision_time] [starvation]
+                     [--rounds 5] [--seconds 2]
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from benchmarks.frame import Scope, machine, say
 from benchmarks.results import write_section
 
-QUESTIONS = ("asgi_server", "proxy_overhead", "swap_time")
+QUESTIONS = ("asgi_server", "proxy_overhead", "swap_time", "decision_time", "starvation")
 RESULTS = Path(__file__).resolve().parent / "results.md"
 
 
@@ -27,11 +28,18 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=default.rounds)
     parser.add_argument("--seconds", type=float, default=default.seconds, help="of one load")
     parser.add_argument("--children", nargs="+", choices=default.children, default=default.children)
+    parser.add_argument("--steps", type=int, default=default.steps, help="sizes of a sweep")
     parser.add_argument("--results", type=Path, default=RESULTS, help="the file that is rewritten")
     options = parser.parse_args()
     if unknown := set(options.questions) - set(QUESTIONS):
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
-    scope = Scope(options.rounds, options.seconds, tuple(options.children))
+    scope = Scope(
+        options.rounds,
+        options.seconds,
+        tuple(options.children),
+        options.steps,
+        options.results.resolve().parent,
+    )
     with tempfile.TemporaryDirectory(prefix="corral-bench-") as name:
         folder = Path(name)
         # The settings are read here too, to find the engine: on a state folder of nobody's

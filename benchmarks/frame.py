@@ -30,6 +30,10 @@ class Scope:
     rounds: int = 5
     seconds: float = 2.0
     children: tuple[str, ...] = ("stand-in", "tiny", "smollm2")
+    steps: int = 4
+    """How many sizes a sweep goes through, the smallest first."""
+    beside: Path = Path()
+    """The folder of the results: charts go there too."""
 
 
 @dataclass(frozen=True)
