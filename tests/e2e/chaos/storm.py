@@ -34,7 +34,7 @@ WEB_BACK_SECONDS = 5.0
 
 @dataclass
 class Storm(threading.Thread):
-    """Two faults a second on average, one after the other."""
+    """A fault a second on average, one after the other."""
 
     stage: Stage
     random: random.Random
@@ -58,7 +58,7 @@ class Storm(threading.Thread):
         table = self._table()
         weights = [weight for weight, _ in table.values()]
         try:
-            while not self._over.wait(min(5.0, self.random.expovariate(2))):
+            while not self._over.wait(min(5.0, self.random.expovariate(1))):
                 self._thaw()
                 name = self.random.choices(list(table), weights)[0]
                 if "scheduler" in name and time.monotonic() > self.scheduler_until:
@@ -90,12 +90,12 @@ class Storm(threading.Thread):
             "a web worker stands still for a moment": (1, lambda: self._freeze("web", MOMENT)),
             "a web worker hangs": (0.3, self._hang_web),
             "the jobs are killed": (0.5, lambda: self._kill("jobs", signal.SIGKILL)),
-            "the scheduler is killed": (1, lambda: self._kill("scheduler", signal.SIGKILL)),
+            "the scheduler is killed": (2, lambda: self._kill("scheduler", signal.SIGKILL)),
             "the scheduler stands still for a moment": (
                 1,
                 lambda: self._freeze("scheduler", MOMENT),
             ),
-            "the scheduler hangs": (0.4, lambda: self._freeze("scheduler", (HANG_SECONDS,) * 2)),
+            "the scheduler hangs": (0.8, lambda: self._freeze("scheduler", (HANG_SECONDS,) * 2)),
             "the stand-in changes its mood": (6, self._change_mood),
             "a model file breaks": (1.5, self._break_file),
             "a model file is mended": (2, self._mend_file),
