@@ -124,3 +124,20 @@ def test_the_lists_cost_the_same_for_one_and_for_many(
         admin_client.get(reverse("admin:proxy_team_changelist"))
     with django_assert_max_num_queries(9):
         admin_client.get(reverse("admin:proxy_apikey_changelist"))
+
+
+def test_how_a_team_stands_in_the_queue_is_edited_shown_and_kept(admin_client: Client) -> None:
+    team = Team.objects.get()
+    page = reverse("admin:proxy_team_change", args=[team.pk])
+    fields = {"name": team.name, "weight": "2.5", "priority": "high"}
+
+    assert admin_client.post(page, fields).status_code == 302
+    refused = admin_client.post(page, {**fields, "weight": "0"})
+
+    team.refresh_from_db()
+    assert (team.weight, team.priority) == (2.5, "high")
+    assert "Write a number from 0.01 to 1000." in refused.content.decode()
+    assert team.history.latest().priority == "high"
+    listed = admin_client.get(reverse("admin:proxy_team_changelist")).content.decode()
+    assert "2.5" in listed
+    assert "high" in listed
