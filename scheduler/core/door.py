@@ -104,7 +104,7 @@ class Door:
             limit = self._presets[event.preset].queue_limit
             limit = config.queue_limit_per_preset if limit is None else limit
             entry = self._queue.entries.get(event.preset)
-            if limit and entry is not None and len(entry) >= limit:
+            if limit and entry is not None and entry.requests >= limit:
                 code = Code.MODEL_QUEUE_FULL
         if code is None:
             return None

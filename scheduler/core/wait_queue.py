@@ -112,6 +112,11 @@ class Entry:
         yield from self.loads
 
     @property
+    def requests(self) -> int:
+        """Without loads and looks."""
+        return self.size - len(self.loads)
+
+    @property
     def startup_only(self) -> bool:
         first = None if self.lines else self.loads.first()
         return first is not None and first.kind is Kind.STARTUP
@@ -192,6 +197,8 @@ class WaitQueue:
         self.entry_gone = False
         """Has one gone since somebody last looked?"""
         self.of_tenant: dict[TenantId, int] = {}
+        """Its requests that wait; loads and looks, behind which there are none, count in no limit
+        but that of the whole queue."""
         self._jump = config.max_priority_jump_seconds
         self._wait_seconds = config.queue_wait_seconds
         self._waiters: dict[RequestId, Waiter] = {}
@@ -232,7 +239,8 @@ class WaitQueue:
 
     def _add(self, waiter: Waiter, entry: Entry) -> None:
         self._waiters[waiter.request] = waiter
-        self.of_tenant[waiter.tenant] = self.of_tenant.get(waiter.tenant, 0) + 1
+        if not _RANK[waiter.kind]:
+            self.of_tenant[waiter.tenant] = self.of_tenant.get(waiter.tenant, 0) + 1
         # Behind another of its line it changes nothing but the line's length.
         if entry.join(waiter):
             self.touched[entry.preset] = None
@@ -290,6 +298,8 @@ class WaitQueue:
         return True
 
     def _forget(self, waiter: Waiter) -> None:
+        if _RANK[waiter.kind]:
+            return
         self.of_tenant[waiter.tenant] -= 1
         if not self.of_tenant[waiter.tenant]:
             del self.of_tenant[waiter.tenant]
