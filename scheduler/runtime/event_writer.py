@@ -65,6 +65,7 @@ class EventWriter:
         self._queue_limit = queue_limit
         self._life = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
         self._part = 0
+        self._bytes = 0  # in this part
         self._presets: tuple[PresetSpec, ...] = ()
         self._steps: deque[Noted | _Lost] = deque()
         self._lost = 0
@@ -126,13 +127,13 @@ class EventWriter:
         while self._steps:
             step = self._steps.popleft()
             if isinstance(step, _Lost):
-                self._file.write(encode_gap(step.steps))
+                self._bytes += self._file.write(encode_gap(step.steps))
                 continue
             now, event, decisions = step
-            self._file.write(encode_step(now, event, decisions))
+            self._bytes += self._file.write(encode_step(now, event, decisions))
             if isinstance(event, PresetsChanged):
                 self._presets = event.presets
-            if self._file.tell() >= self._part_bytes:
+            if self._bytes >= self._part_bytes:
                 self._begin_part(now)
         self._file.flush()
 
@@ -146,7 +147,7 @@ class EventWriter:
         self._file = open(path, "xb", opener=_private)  # noqa: SIM115 - see _write_all
         began = datetime.now(UTC).isoformat()
         header = Header(self._life, self._part, began, now, self._config, self._presets)
-        self._file.write(encode_header(header))
+        self._bytes = self._file.write(encode_header(header))
         self._file.flush()
         self._remove_oldest()
 

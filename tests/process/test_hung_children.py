@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
+import socket
+from pathlib import Path
 
-import aiohttp
 import pytest
 
 from models_registry.engine_path import llama_server
@@ -100,26 +102,30 @@ def spec(model, *argv: str) -> LaunchSpec:
     return preset("a", argv=words, model_path=str(model), fingerprint="a")
 
 
-async def complete(session: aiohttp.ClientSession, tokens: int) -> int:
-    body = {"prompt": "Hello", "n_predict": tokens, "ignore_eos": True}
-    async with session.post("http://x/completion", json=body) as answer:
-        await answer.read()
-        return answer.status
+def ask_for_ever(address: str) -> socket.socket:
+    """A request whose answer does not end; it leaves when it is closed."""
+    body = b'{"prompt": "Hello", "n_predict": 100000, "ignore_eos": true}'
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(address)
+    head = b"POST /completion HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+    connection.sendall(head % len(body) + body)
+    return connection
 
 
 @pytest.mark.engine
 @pytest.mark.slow
 async def test_a_real_child_answers_while_it_has_all_the_requests_that_it_may_have(tmp_path):
-    model = tiny_model(tmp_path)
-    async with running(
-        [spec(model, "--threads", "1")], program=llama_server(), oversubscribe=16.0, **OFTEN
-    ) as gateway:
+    busy = spec(tiny_model(tmp_path), "--threads", "1")
+    async with running([busy], program=llama_server(), oversubscribe=16.0, **OFTEN) as gateway:
         leases = await asyncio.gather(*(gateway.client.acquire("a") for _ in range(16)))
-        connector = aiohttp.UnixConnector(leases[0].address, force_close=True, limit=0)
-        async with aiohttp.ClientSession(connector=connector) as session:
-            statuses = await asyncio.gather(*(complete(session, 20) for _ in leases))
+        with contextlib.ExitStack() as requests:
+            for lease in leases:  # all in one moment: left to itself it would take five
+                requests.enter_context(contextlib.closing(ask_for_ever(lease.address)))
+            for _ in range(5):
+                await asyncio.sleep(0.1)
+                assert await gateway.service.engine.is_alive(Path(leases[0].address))
+            assert await gateway.service.engine.busy_slots(Path(leases[0].address)) == 1
 
-        assert set(statuses) == {200}
         assert ends(gateway) == []
     assert children() == []
 
