@@ -11,7 +11,7 @@ help:
 	@echo "make test    set up, then linters and all tests"
 	@echo "make check   linters, types, import rules, Django checks"
 	@echo "make format  let ruff rewrite"
-	@echo "make bench   the measurements behind the speed claims, into benchmarks/results.md (10 minutes; ARGS=swap_time for one)"
+	@echo "make bench   the measurements behind the speed claims, into benchmarks/results.md (20 minutes; ARGS=swap_time for one)"
 
 setup:
 	@scripts/setup.sh serve

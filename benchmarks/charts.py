@@ -89,7 +89,11 @@ def _aim(scale: _Scale, aim: float) -> list[str]:
 def _lines(panel: Panel, scale: _Scale) -> list[str]:
     parts = []
     for colour, values in zip(COLOURS, panel.lines.values(), strict=False):
-        points = [(_x(panel, x), scale.y(value)) for x, value in zip(panel.xs, values, strict=True)]
+        points = [
+            (_x(panel, x), scale.y(value))
+            for x, value in zip(panel.xs, values, strict=True)
+            if not math.isnan(value)
+        ]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         parts.append(
             f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.6"/>'

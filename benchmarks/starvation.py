@@ -27,7 +27,9 @@ TOKENS = (80, 100, 120)
 CLIENTS = len(TOKENS)
 MODELS = {"a": SLOW, "b": {"seed": 2}}
 WATCHED = 15
-"""For so many times `--seconds` B's client waits."""
+"""For so many times `--seconds` B's client waits for the router."""
+PATIENCE = 120.0
+"""So long it waits for Corral."""
 OPTIONS = ["-c", "4096", "-np", "4", "-t", "1"]
 
 
@@ -59,7 +61,7 @@ def section(folder: Path, scope: Scope) -> str:
         _router(folder / "router") as router,
     ):
         for number in range(scope.rounds + 1):
-            mine = _round(running.client, watched, lambda: _estimate(running))
+            mine = _round(running.client, PATIENCE, lambda: _estimate(running))
             mine = Round(**vars(mine) | {"load": _last_load(running)})
             theirs = _round(router, watched if number else 1.0, lambda: None)
             if number:  # the first only warms up
@@ -199,9 +201,9 @@ def _text(ours: Sequence[Round], peers: Sequence[Round], scope: Scope) -> str:
     return "\n\n".join(
         [
             f"Room for one model; {CLIENTS} clients ask A again as soon as they are answered, then "
-            f"one asks for B. `CORRAL_MAX_WAIT` is {MAX_WAIT:g} s; each round is watched for "
-            f"{WATCHED * scope.seconds:g} s. The same engine and models behind Corral and behind "
-            f"llama-server's own router mode; {rounds_of(scope)}.",
+            f"one asks for B. `CORRAL_MAX_WAIT` is {MAX_WAIT:g} s; the router is watched for "
+            f"{WATCHED * scope.seconds:g} s a round. The same engine and models behind Corral and "
+            f"behind llama-server's own router mode; {rounds_of(scope)}.",
             f"The worst wait with Corral: {worst}, the bound being max_wait, one drain and one "
             f"load: {'kept' if kept else 'not kept'}.",
             table(["", "Corral", "llama-server as router"], rows),

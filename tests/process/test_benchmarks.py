@@ -39,6 +39,27 @@ def test_a_benchmark_writes_its_section(
         assert re.search(rf"^\| {row} \|( [+-]?[\d.,]+ \(.*\) \|)+$", section, re.MULTILINE)
 
 
+def test_the_decision_times_come_with_a_chart(tmp_path: Path):
+    results = tmp_path / "results.md"
+
+    _run("decision_time", "--steps", "2", results=results)
+
+    text = results.read_text()
+    assert re.search(r"^\| a waiter leaves \|( [\d.]+ / [\d.]+ \|){2}$", text, re.MULTILINE)
+    assert "![" in text
+    assert (tmp_path / "decision_time.svg").read_text().startswith("<svg")
+
+
+def test_the_wait_beside_a_busy_model_is_measured_against_the_rivals(tmp_path: Path):
+    results = tmp_path / "results.md"
+
+    _run("starvation", results=results)
+
+    text = results.read_text()
+    assert re.search(r"^\| B waits, s \| [\d.]+ \(.*\) \| .+ \|$", text, re.MULTILINE)
+    assert re.search(r"^\| B's wait as a share of that \| [\d.]+ ", text, re.MULTILINE)
+
+
 def test_an_unknown_question_is_refused(tmp_path: Path):
     done = _start("swap", results=tmp_path / "results.md")
 
