@@ -52,15 +52,15 @@ class World(Answering):
     # What happens in it --------------------------------------------------------
 
     def ask(self, request: int, preset: PresetName, kind: Kind, arrived: float) -> None:
-        failures = self.ran_out, self.failed_in_a_row, self.backs_off_until, self.failed
-        before = [dict(record) for record in failures]
+        records = self.ran_out, self.failed_in_a_row, self.backs_off_until, self.failed
+        before = [(record, record[preset]) for record in records if preset in record]
         if kind is Kind.LOAD:
             self.clear_failures(preset)
         self.waiting[request] = Ask(preset, kind, (RANK[kind], arrived, request), self.now)
         decisions = self.tell(Requested(request, preset, arrived, kind))
         if any(isinstance(d, Reject) and d.refusal.code in AT_THE_DOOR for d in decisions):
-            # Who was not let in has cleared nothing.
-            self.ran_out, self.failed_in_a_row, self.backs_off_until, self.failed = before
+            for record, value in before:
+                record.setdefault(preset, value)  # who was not let in has cleared nothing
         if request in self.waiting:
             self.check_queued(self.waiting[request])
         backs_off = self.backs_off_until.get(preset, 0) > self.now and not self.staying(preset)
