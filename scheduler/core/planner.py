@@ -48,7 +48,7 @@ from .room import Room
 from .states import State
 from .timers import Timer, deadlines
 from .values import Code, Config, InstanceId, PresetName, PresetSpec, Refusal, RequestId
-from .wait_queue import Entry, Waiter
+from .wait_queue import Entry
 
 _NEVER = float("inf")
 
@@ -123,11 +123,13 @@ class Planner:
         if drain_at is not None and drain_at <= now:
             self._look_for_room = True
         self._settle(decisions, now)
-        while gone := self._queue.expired(now):
-            decisions += self._refuse_those_who_waited_too_long(gone, now)
+        expiry = self._queue.next_expiry()
+        while expiry is not None and expiry <= now:
+            decisions += self._refuse_those_who_waited_too_long(now)
             self._settle(decisions, now)
+            expiry = self._queue.next_expiry()
         deadline = None if self._next_deadline == _NEVER else self._next_deadline
-        dues = deadline, self._admission.next_drain, self._queue.next_expiry()
+        dues = deadline, self._admission.next_drain, expiry
         return decisions + self._timer.set(dues, now)
 
     def _note(self, event: Event, now: float) -> list[Decision]:  # noqa: C901 - one row per event
@@ -261,11 +263,11 @@ class Planner:
             self._watch(instance)
         return decisions
 
-    def _refuse_those_who_waited_too_long(self, gone: list[Waiter], now: float) -> list[Decision]:
+    def _refuse_those_who_waited_too_long(self, now: float) -> list[Decision]:
         return [
             self._granting.refused(
                 waiter,
                 Refusal(Code.QUEUE_TIMEOUT, self._estimates.retry_after(waiter.preset, now)),
             )
-            for waiter in gone
+            for waiter in self._queue.expired(now)
         ]
