@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+from django.conf import settings
 
 from models_registry.engine_path import llama_server
 from models_registry.ports import PresetStatus, SchedulerRefused, SchedulerUnavailable
@@ -73,7 +74,13 @@ class ControlSocketScheduler:
     def command_line(self, preset: str, argv: Sequence[str]) -> tuple[str, ...]:
         from .runtime.engines.llama_server import command_line  # costs what only pages need
 
-        return command_line(llama_server(), argv, preset=preset, address="<socket>")
+        return command_line(
+            llama_server(),
+            argv,
+            preset=preset,
+            address="<socket>",
+            requests_per_slot=settings.CORRAL_OVERSUBSCRIBE,
+        )
 
     def _call(
         self, operation: Operation, timeout_seconds: float | None = None
