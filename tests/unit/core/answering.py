@@ -6,11 +6,10 @@ from scheduler.core.decisions import Grant, Reject
 from scheduler.core.values import Code, Kind, PresetName, Refusal
 
 from .leaving import Leaving
-from .outside import RANK, Ask, Child, own
+from .outside import RANK, WORK, Ask, Child, own
 
 FULL = frozenset({Code.QUEUE_FULL, Code.MODEL_QUEUE_FULL, Code.TENANT_QUEUE_FULL})
 AT_THE_DOOR = FULL | {Code.SHUTTING_DOWN}
-WORK = (Kind.POST, Kind.WEBSOCKET)
 
 
 class Answering(Leaving):
@@ -20,7 +19,7 @@ class Answering(Leaving):
             assert self.is_loaded_for(ask.preset), "A8: a look that waits for no load"
         elif ask.kind in WORK:
             limit = own(self.presets[ask.preset].queue_limit, self.config.queue_limit_per_preset)
-            assert not limit or len(self.asks(ask.preset)) <= limit, "A7: too many for a preset"
+            assert not limit or self.requests(ask.preset) <= limit, "A7: too many for a preset"
             assert len(self.waiting) <= self.config.queue_limit, "A7: too many"
 
     def answer(self, decision: Grant | Reject) -> None:
@@ -86,7 +85,7 @@ class Answering(Leaving):
             assert len(self.waiting) >= self.config.queue_limit
         elif code is Code.MODEL_QUEUE_FULL:
             limit = own(self.presets[ask.preset].queue_limit, self.config.queue_limit_per_preset)
-            assert len(self.asks(ask.preset)) >= limit > 0
+            assert self.requests(ask.preset) >= limit > 0
         else:
             assert ask.since + self.config.queue_wait_seconds <= self.now
             assert ask.kind is not Kind.STARTUP

@@ -13,6 +13,7 @@ from scheduler.core.planner import Planner
 from scheduler.core.values import Config, Exit, Kind, PresetName, PresetSpec
 
 RANK = {Kind.POST: 0, Kind.WEBSOCKET: 0, Kind.LOAD: 1, Kind.STARTUP: 2, Kind.GET: 3}
+WORK = (Kind.POST, Kind.WEBSOCKET)
 
 
 def own(value: float | None, general: float | None) -> float | None:
@@ -123,6 +124,10 @@ class Outside:
             for ask in self.waiting.values()
             if ask.preset == preset and (ask.kind is Kind.GET) == looks
         ]
+
+    def requests(self, preset: PresetName) -> int:
+        """Those that count in a limit: no loads and no looks."""
+        return sum(ask.kind in WORK for ask in self.asks(preset))
 
     def place(self, preset: PresetName) -> tuple[int, float, int] | None:
         return min((ask.place for ask in self.asks(preset)), default=None)

@@ -42,7 +42,8 @@ from scheduler.core.events import (
 from scheduler.core.planner import Planner
 from scheduler.core.values import Code, Config, Kind, PresetName, PresetSpec, Refusal
 
-WORK = (Kind.POST, Kind.WEBSOCKET)
+from .outside import WORK
+
 COMES_BACK = frozenset(
     {
         Code.QUEUE_FULL,
@@ -167,7 +168,7 @@ class Referee:
         self.waiting[request] = waiter
         self.waiters_of.setdefault(waiter.preset, {})[request] = waiter
         self.waited_for_since.setdefault(waiter.preset, self.now)
-        self.tenants[waiter.tenant] += 1
+        self.tenants[waiter.tenant] += waiter.kind in WORK
 
     def _leave(self, request: int) -> Waiter | None:
         waiter = self.waiting.pop(request, None)
@@ -178,7 +179,7 @@ class Referee:
                 del self.waiters_of[waiter.preset]
                 del self.waited_for_since[waiter.preset]
                 self.made_for.discard(waiter.preset)
-            self.tenants[waiter.tenant] -= 1
+            self.tenants[waiter.tenant] -= waiter.kind in WORK
         return waiter
 
     def _end_lease(self, request: int) -> None:
@@ -415,14 +416,15 @@ class Referee:
                 assert self.shut
 
     def _judge_full_queue(self, code: Code, waiter: Waiter) -> None:
-        """A7: the other waiters are so many already."""
+        """A7: the other requests are so many already; of the whole queue, all that wait."""
         config = self.config
         if code is Code.QUEUE_FULL:
             limit, others = config.queue_limit, len(self.waiting)
         elif code is Code.MODEL_QUEUE_FULL:
             own = self.presets[waiter.preset].queue_limit
             limit = _or(own, config.queue_limit_per_preset)
-            others = len(self.waiters_of.get(waiter.preset, {}))
+            line = self.waiters_of.get(waiter.preset, {}).values()
+            others = sum(other.kind in WORK for other in line)
         else:
             limit, others = config.queue_limit_per_tenant, self.tenants[waiter.tenant]
         assert 0 < limit <= others, f"A7: {code} though there is a place"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.core.values import Exit
+from scheduler.core.values import Exit, Kind
 
 from .story import Story, codes, granted, preset, refused
 
@@ -90,6 +90,17 @@ def test_who_is_refused_has_left_nothing_behind(limit):
 
     assert [entry.waiters for entry in story.planner.entries(story.now)] == [1]
     assert granted(story.ready("a")) == [1]
+
+
+@pytest.mark.parametrize("limit", LIMITS[1:])
+@pytest.mark.parametrize("kind", [Kind.LOAD, Kind.STARTUP, Kind.GET])
+def test_loads_and_looks_count_in_no_limit_of_a_model_or_a_tenant(limit, kind):
+    story = Story("a", **{limit: 1})
+    for request in range(1, 4):
+        assert not refused(story.ask(request, "a", kind, tenant="x"))
+
+    assert not refused(story.ask(4, "a", tenant="x"))
+    assert refused(story.ask(5, "a", tenant="x"))
 
 
 # When to come back ----------------------------------------------------------------------

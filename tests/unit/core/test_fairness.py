@@ -14,7 +14,8 @@ LOW, NORMAL, HIGH = Priority
 
 def patient(*presets) -> Story:
     """One model at a time, and none makes way while it is busy."""
-    return Story(*presets, models_max=1, max_wait_seconds=2000, quantum_seconds=2000)
+    times = {"max_wait_seconds": 2000, "quantum_seconds": 2000, "share_window_seconds": 60}
+    return Story(*presets, models_max=1, max_priority_jump_seconds=60, **times)
 
 
 def held() -> Story:

@@ -16,7 +16,7 @@ from scheduler.core.events import Released, Ticked
 from scheduler.core.planner import Planner
 from scheduler.core.values import Exit
 
-from .answering import WORK
+from .outside import WORK
 from .planner_rules import WhatHappens
 
 
