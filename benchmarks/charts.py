@@ -27,10 +27,8 @@ class Panel:
 
 
 def line_charts(panels: Sequence[Panel], y_label: str, *, aim: float | None = None) -> str:
-    """Panels side by side on one linear scale, with one legend; `aim` is drawn across."""
-    values = [value for panel in panels for line in panel.lines.values() for value in line]
-    top = max((value for value in values if not math.isnan(value)), default=0.0)
-    scale = _Scale(_round_up(max(top, aim or 0.0) * 1.05))
+    """Panels side by side, each with a linear scale of its own, and one legend; `aim` is drawn
+    across all."""
     width = len(panels) * WIDTH + LEGEND
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{HEIGHT}" '
@@ -38,6 +36,7 @@ def line_charts(panels: Sequence[Panel], y_label: str, *, aim: float | None = No
         f'<rect width="{width}" height="{HEIGHT}" fill="white"/>',
     ]
     for number, panel in enumerate(panels):
+        scale = _Scale.of(panel, aim or 0.0)
         parts.append(f'<g transform="translate({number * WIDTH} 0)">')
         parts += _axes(panel, scale, y_label)
         if aim is not None:
@@ -51,6 +50,12 @@ def line_charts(panels: Sequence[Panel], y_label: str, *, aim: float | None = No
 @dataclass(frozen=True)
 class _Scale:
     highest: float
+
+    @classmethod
+    def of(cls, panel: Panel, least: float) -> _Scale:
+        values = [value for line in panel.lines.values() for value in line]
+        top = max((value for value in values if not math.isnan(value)), default=0.0)
+        return cls(_round_up(max(top, least) * 1.05))
 
     def y(self, value: float) -> float:
         return HEIGHT - BOTTOM - value / self.highest * (HEIGHT - BOTTOM - TOP)

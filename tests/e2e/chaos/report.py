@@ -46,9 +46,16 @@ class Report:
             f"{life.path.name}: {rule}" for life in self.lives for rule in life.broken
         ]
         self.violations += [f"a replay differs: {difference}" for difference in self.replays]
+        self.violations += [f"said: {line}" for line in self.tracebacks()]
         growth = self.oldest.growth
         if growth > GROWTH_MIB:
             self.violations.append(f"the scheduler has grown by {growth:.1f} MiB")
+
+    def tracebacks(self) -> list[str]:
+        """What was not foreseen, in the words of the processes."""
+        said = self.storm.stage.gateway.output
+        at = [number for number, line in enumerate(said) if "Traceback (most" in line]
+        return ["\n".join(said[max(0, number - 2) : number + 25]) for number in at[:20]]
 
     @property
     def oldest(self) -> Memory:
