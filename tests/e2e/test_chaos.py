@@ -1,7 +1,8 @@
 """Chaos on the real thing: everything that can break breaks at random, and nothing else does.
 
 CORRAL_CHAOS_SECONDS says for how long (60), CORRAL_CHAOS_SEED how (the same seed throws the same
-faults, not at the same requests), CORRAL_CHAOS_REPORT where the figures go.
+faults, not at the same requests), CORRAL_CHAOS_REPORT where the figures go: as a section of a .md
+file, or as JSON.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.frame import machine
+from benchmarks.results import write_section
 from scheduler.runtime.replay import replay
 from tests.support.gateway import Gateway
 
 from .chaos.crowd import Crowd
-from .chaos.report import Report
+from .chaos.report import Report, as_text
 from .chaos.rules import Life
 from .chaos.stage import PRESETS, Stage, stage
 from .chaos.storm import Storm
@@ -105,5 +108,8 @@ def _ends(running: Gateway) -> Counter[str]:
 
 def _keep(report: Report) -> None:
     if path := os.environ.get("CORRAL_CHAOS_REPORT"):
-        Path(path).write_text(f"{report}\n")
+        if path.endswith(".md"):
+            write_section(Path(path), "Chaos", f"{machine()}\n\n{as_text(report.figures())}")
+        else:
+            Path(path).write_text(f"{report}\n")
     print(report)

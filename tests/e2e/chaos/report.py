@@ -7,9 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from .crowd import Fate, Outcome
+from benchmarks.frame import table
+
+from .crowd import CLIENTS, Fate, Outcome
 from .rules import Life
-from .stage import MODELS_MAX
+from .stage import MODELS_MAX, PRESETS, TENANTS
 from .storm import Storm
 from .watch import Memory, Watch
 
@@ -114,6 +116,29 @@ class Report:
             lines += ["", *self.violations[:50], "", "What broke, and when:"]
             lines += [f"{when:.2f} {what}" for when, what in self.storm.told[-400:]]
         return "\n".join(lines)
+
+
+def as_text(figures: Mapping[str, object]) -> str:
+    """The figures as a table, for benchmarks/results.md."""
+    rows = [[name, _cell(value)] for name, value in figures.items()]
+    return "\n\n".join(
+        [
+            f"Everything that can break broke at random (tests/e2e/test_chaos.py): children, the "
+            f"scheduler, web workers, jobs, model files, peers on the control socket; {CLIENTS} "
+            f"clients of {len(TENANTS)} tenants asked {len(PRESETS)} presets, with room for "
+            f"{MODELS_MAX} children. Every answer that claimed to be whole was compared with the "
+            "one right text; connections may break with their web worker only.",
+            table(["", ""], rows),
+        ]
+    )
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_cell(of_it)}" for name, of_it in value.items()) or "none"
+    if isinstance(value, list):
+        return ", ".join(_cell(each) for each in value) or "none"
+    return f"{value:,}" if isinstance(value, int | float) else str(value)
 
 
 def _few(values: Iterable[float], count: int = 10) -> list[float]:
