@@ -48,6 +48,7 @@ class Report:
             f"{life.path.name}: {rule}" for life in self.lives for rule in life.broken
         ]
         self.violations += [f"a replay differs: {difference}" for difference in self.replays]
+        self.violations += [f"not replaced: {process}" for process in self.storm.unnoticed]
         self.violations += [f"said: {line}" for line in self.tracebacks()]
         growth = self.oldest.growth
         if growth > GROWTH_MIB:
