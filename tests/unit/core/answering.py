@@ -87,7 +87,7 @@ class Answering(Leaving):
             limit = own(self.presets[ask.preset].queue_limit, self.config.queue_limit_per_preset)
             assert self.requests(ask.preset) >= limit > 0
         else:
-            assert ask.since + self.config.queue_wait_seconds <= self.now
+            assert ask.since + self.config.queue_wait_seconds <= self.now + 1e-6
             assert ask.kind is not Kind.STARTUP
             assert not self.is_loaded_for(ask.preset), "A7: the clock ran during a load"
             assert ask.preset not in self.room, "A7: the clock ran while room was made"

@@ -49,6 +49,7 @@ class Leaving(Outside):
         assert child.drain_reason is not Reason.UNLOADED, "an edit undid a person's unload"
         if child.drain_reason is Reason.EVICTED:
             assert self.shut or self.may_be_undone(instance), "A3: traffic undid a drain"
+            child.undone = True
             self.room = {p: v for p, v in self.room.items() if v != instance}
         else:
             assert self.runs_its_preset(child)
@@ -61,9 +62,15 @@ class Leaving(Outside):
         return (
             child.spec.pinned
             or self.room.get(head) != instance
-            or self.free() > 1
+            or self.is_covered_otherwise(instance)
             or bool(self.eligible(head))
         )
+
+    def is_covered_otherwise(self, instance: int) -> bool:
+        """A slot is free or on its way that is not promised to another."""
+        head = self.children[instance].drain_for
+        promised = sum(preset != head for preset in self.room)
+        return self.config.models_max - len(self.children) + self.stopping() - 1 - promised >= 1
 
     def runs_its_preset(self, child: Child) -> bool:
         spec = self.presets.get(child.spec.name)

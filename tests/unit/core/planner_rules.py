@@ -40,26 +40,26 @@ specs = st.builds(
     spec,
     name=st.sampled_from(NAMES),
     fingerprint=st.sampled_from(sorted(PARALLEL)),
-    pinned=st.sampled_from([False, False, False, True]),
-    patience=st.sampled_from([10.0, 10.0, 0.0]),
+    pinned=st.sampled_from([False] * 5 + [True]),
+    patience=st.sampled_from([10.0, 10.0, 10.0, 0.0]),
     max_wait_seconds=st.sampled_from([None, None, 2.0]),
     min_residency_seconds=st.sampled_from([None, None, 1.0]),
-    keep_alive_seconds=st.sampled_from([None, None, 0.0, 5.0]),
+    keep_alive_seconds=st.sampled_from([None] * 4 + [0.0, 5.0]),
     queue_limit=st.sampled_from([None, None, 3]),
 )
 configs = st.builds(
     Config,
-    models_max=st.sampled_from([1, 2, 2, 3, 0]),
+    models_max=st.sampled_from([1, 2, 2, 2, 3, 0]),
     models_max_loading=st.sampled_from([1, 1, 2]),
     queue_limit=st.sampled_from([6, 50]),
     queue_limit_per_preset=st.sampled_from([0, 0, 4]),
-    queue_wait_seconds=st.just(30.0),
-    max_wait_seconds=st.sampled_from([0.0, 5.0, 30.0]),
-    quantum_seconds=st.sampled_from([0.0, 5.0, 30.0]),
+    queue_wait_seconds=st.sampled_from([600.0, 30.0]),
+    max_wait_seconds=st.sampled_from([5.0, 30.0, 0.0]),
+    quantum_seconds=st.sampled_from([2.0, 30.0, 0.0]),
     min_residency_seconds=st.sampled_from([0.0, 0.0, 4.0]),
-    keep_alive_seconds=st.sampled_from([None, None, 0.0, 10.0]),
+    keep_alive_seconds=st.sampled_from([None] * 4 + [0.0, 10.0]),
     oversubscribe=st.sampled_from([1.0, 1.0, 2.0]),
-    load_stall_seconds=st.sampled_from([10.0, 300.0]),
+    load_stall_seconds=st.sampled_from([300.0, 300.0, 10.0]),
 )
 exits = st.sampled_from([Exit(code=1), Exit(signal=9), Exit(code=1, out_of_memory=True)])
 
@@ -68,16 +68,17 @@ class WhatHappens(RuleBasedStateMachine):
     @initialize(
         config=configs,
         some=st.tuples(specs, specs, specs, specs),
-        used=st.lists(st.sampled_from(NAMES), max_size=4),
+        used=st.lists(st.tuples(st.sampled_from(NAMES), st.booleans()), max_size=5),
     )
     def machine_boots(self, config, some, used):
+        """Some models were used; others are in use, so that there is a crowd from the start."""
         self.world = World(config)
         self.next_request = 1
         self.edit({n: replace(s, name=n) for n, s in zip(NAMES, some, strict=True)})
-        for name in used:
+        for name, still in used:
             self.world.now += 1
             self.ask(name)
-            self.cooperate()
+            self.cooperate(releases=not still)
 
     def ask(self, preset, kind=Kind.POST, age=0.0):
         request, self.next_request = self.next_request, self.next_request + 1
@@ -85,7 +86,13 @@ class WhatHappens(RuleBasedStateMachine):
 
     def pick(self, data, choices):
         self.world.now += 0.25
-        return data.draw(st.sampled_from(sorted(choices)))
+        return self.choose(data, sorted(choices))
+
+    def choose(self, data, options):
+        return data.draw(st.sampled_from(options))
+
+    def any_spec(self, data):
+        return data.draw(specs)
 
     def some(self, test):
         return [number for number, child in self.world.children.items() if test(child)]
@@ -98,6 +105,26 @@ class WhatHappens(RuleBasedStateMachine):
 
     def stale(self, child):
         return not self.world.runs_its_preset(child)
+
+    def cooperate(self, *, releases=True):
+        """Children load and exit as they should, and answer unless they shall go on."""
+        world = self.world
+        for _ in range(500):
+            world.now += 0.01
+            if going := self.some(lambda c: c.going):
+                world.exit(going[0], Exit(code=0))
+            elif loading := self.some(lambda c: c.mood == "loading" and c.staying):
+                world.ready(loading[0])
+            elif not releases:
+                break
+            elif leased := self.leased():
+                world.release(leased[0])
+                world.tell(Released(leased[0]))
+            elif world.waiting and world.timer is not None and world.timer > world.now:
+                world.now = world.timer
+                world.tell(Ticked())
+            else:
+                break
 
     def any_child(self):
         return bool(self.world.children)
@@ -145,7 +172,7 @@ class WhatHappens(RuleBasedStateMachine):
     @rule(data=st.data())
     def child_finishes_an_unread_answer(self, data):
         unseen = self.some(lambda c: len(c.unread) > c.finished_unread)
-        number = data.draw(st.sampled_from(unseen))
+        number = self.choose(data, unseen)
         self.world.children[number].finished_unread += 1
 
     @precondition(any_child)
@@ -222,7 +249,7 @@ class WhatHappens(RuleBasedStateMachine):
         name = self.pick(data, NAMES)
         presets = dict(self.world.presets)
         if what == "save" or name not in presets:
-            presets[name] = replace(data.draw(specs), name=name)
+            presets[name] = replace(self.any_spec(data), name=name)
         elif what == "pin":
             presets[name] = replace(presets[name], pinned=not presets[name].pinned)
         elif what == "name":
@@ -281,4 +308,4 @@ class WhatHappens(RuleBasedStateMachine):
         events += [LoadingReported(n) for n in living if self.world.children[n].mood == "loaded"]
         events += [ReadyReported(n) for n in living if self.world.children[n].mood == "loaded"]
         events += [SleepingReported(n) for n in living if self.world.children[n].mood == "sleeping"]
-        self.world.tell(data.draw(st.sampled_from(events)))
+        self.world.tell(self.choose(data, events))

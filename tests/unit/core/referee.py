@@ -402,7 +402,7 @@ class Referee:
                 self._judge_full_queue(refusal.code, waiter)
             case Code.QUEUE_TIMEOUT:
                 limit = waiter.since + config.queue_wait_seconds
-                assert self.now >= limit or not self.keeps_time, "A7: refused too early"
+                assert self.now >= limit - 1e-6 or not self.keeps_time, "A7: refused too early"
                 assert waiter.kind is not Kind.STARTUP
             case Code.MODEL_NOT_FOUND | Code.MODEL_REMOVED:
                 assert waiter.preset not in self.presets

@@ -12,36 +12,29 @@ from hypothesis import settings
 from hypothesis.stateful import invariant
 
 from scheduler.core.decisions import Reason
-from scheduler.core.events import Released, Ticked
 from scheduler.core.planner import Planner
-from scheduler.core.values import Exit
 
 from .outside import WORK
 from .planner_rules import WhatHappens
 
 
 class PlannerMachine(WhatHappens):
-    # Invariants: each is a sentence of the design -------------------------------
-
-    @invariant()
     def a5_processes_alive_never_exceed_models_max(self):
         limit = self.world.config.models_max
         assert not limit or len(self.world.children) <= limit
 
-    @invariant()
     def a8_leases_never_exceed_the_places_abandoned_ones_counted(self):
         for child in self.world.children.values():
             assert len(child.leases) <= self.world.places(child)
 
-    @invariant()
     def what_is_stale_goes_once_nobody_reads_from_it(self):
-        """A deleted preset's drains at once; an edited one's serves while it is busy."""
+        """A deleted preset's drains at once, or had its drain for another undone: nobody can ask
+        for it any more. An edited one's serves while it is busy."""
         for number in self.some(lambda c: c.staying and self.stale(c)):
             child = self.world.children[number]
-            assert child.spec.name in self.world.presets
+            assert child.spec.name in self.world.presets or child.undone
             assert child.leases - child.unread
 
-    @invariant()
     def nobody_waits_while_a_slot_is_free(self):
         for ask in self.world.waiting.values():
             child = self.world.staying(ask.preset)
@@ -49,7 +42,6 @@ class PlannerMachine(WhatHappens):
                 assert ask.kind in WORK, "a load or a look holds no slot"
                 assert len(child.leases) == self.world.places(child)
 
-    @invariant()
     def no_wake_up_is_lost(self):
         """Who waits waits for something: a load, an exit, the end of an answer, or a time."""
         world = self.world
@@ -57,7 +49,6 @@ class PlannerMachine(WhatHappens):
             assert world.timer is not None
             assert world.timer > world.now
 
-    @invariant()
     def the_head_has_a_loader_or_room_on_its_way(self):
         """Nobody stands before an open door: the head waits for a loader, or for a slot that is
         not there, and then for a victim unless none may go."""
@@ -73,7 +64,6 @@ class PlannerMachine(WhatHappens):
         if not world.startup_only(head):
             assert head in world.room or world.free() >= 1 or not world.eligible(head, surely=True)
 
-    @invariant()
     def a6_a_busy_model_drains_for_the_head_when_its_time_has_come(self):
         """... and a timer is set for that time."""
         world = self.world
@@ -93,7 +83,6 @@ class PlannerMachine(WhatHappens):
                 assert world.timer is not None
                 assert world.now < world.timer <= due, "A6: nobody looks when its time has come"
 
-    @invariant()
     def a3_each_drain_is_for_an_entry_that_needs_it(self):
         world = self.world
         for number in self.some(lambda c: c.drain_reason is Reason.EVICTED and not c.going):
@@ -103,7 +92,6 @@ class PlannerMachine(WhatHappens):
             if child.drain_for == world.pending()[0]:
                 assert not world.eligible(child.drain_for, surely=True), "A3: an idle one turned up"
 
-    @invariant()
     def v5_what_is_idle_for_its_keep_alive_goes(self):
         world = self.world
         for number in self.some(lambda c: c.staying and c.mood != "loading" and not c.leases):
@@ -118,14 +106,12 @@ class PlannerMachine(WhatHappens):
             assert world.timer is not None
             assert world.now < world.timer <= due
 
-    @invariant()
     def a8_a_look_ends_in_time(self):
         world = self.world
         for child in world.children.values():
             for began in child.looks.values():
                 assert world.now < world.timer <= began + world.config.look_seconds
 
-    @invariant()
     def options_equal_again_undo_a_drain(self):
         for child in self.world.children.values():
             edited = child.drain_reason in (Reason.REPLACED, Reason.REMOVED)
@@ -133,11 +119,9 @@ class PlannerMachine(WhatHappens):
                 replaced = self.world.staying(child.spec.name) is not None
                 assert replaced or not self.world.runs_its_preset(child)
 
-    @invariant()
     def a_drain_ends_with_its_last_reader(self):
         assert not self.some(lambda c: c.draining and not c.read_by_someone and not c.going)
 
-    @invariant()
     def the_stubborn_are_killed_in_time(self):
         for child in self.world.children.values():
             if child.asked_at is not None and not child.killed:
@@ -145,12 +129,16 @@ class PlannerMachine(WhatHappens):
                 assert self.world.timer is not None
                 assert self.world.now < self.world.timer <= child.overdue_at
 
-    @invariant()
     def a_load_that_does_not_get_on_is_killed_in_time(self):
         for child in self.world.children.values():
             if (due := self.world.stalls_at(child)) is not None:
                 assert self.world.timer is not None
                 assert self.world.now < self.world.timer <= due
+
+    @invariant()
+    def every_rule_holds(self):
+        for holds in EACH_IS_A_SENTENCE_OF_THE_DESIGN:
+            holds(self)
 
     def teardown(self):
         if hasattr(self, "world") and self.world.sound:
@@ -167,23 +155,23 @@ class PlannerMachine(WhatHappens):
         assert not self.world.waiting, f"starved: {self.world.waiting}"
         assert not self.world.planner.entries(self.world.now)
 
-    def cooperate(self):
-        world = self.world
-        for _ in range(500):
-            world.now += 0.01
-            if going := self.some(lambda c: c.going):
-                world.exit(going[0], Exit(code=0))
-            elif loading := self.some(lambda c: c.mood == "loading" and c.staying):
-                world.ready(loading[0])
-            elif leased := self.leased():
-                world.release(leased[0])
-                world.tell(Released(leased[0]))
-            elif world.waiting and world.timer is not None and world.timer > world.now:
-                world.now = world.timer
-                world.tell(Ticked())
-            else:
-                break
 
+EACH_IS_A_SENTENCE_OF_THE_DESIGN = (
+    PlannerMachine.a5_processes_alive_never_exceed_models_max,
+    PlannerMachine.a8_leases_never_exceed_the_places_abandoned_ones_counted,
+    PlannerMachine.what_is_stale_goes_once_nobody_reads_from_it,
+    PlannerMachine.nobody_waits_while_a_slot_is_free,
+    PlannerMachine.no_wake_up_is_lost,
+    PlannerMachine.the_head_has_a_loader_or_room_on_its_way,
+    PlannerMachine.a6_a_busy_model_drains_for_the_head_when_its_time_has_come,
+    PlannerMachine.a3_each_drain_is_for_an_entry_that_needs_it,
+    PlannerMachine.v5_what_is_idle_for_its_keep_alive_goes,
+    PlannerMachine.a8_a_look_ends_in_time,
+    PlannerMachine.options_equal_again_undo_a_drain,
+    PlannerMachine.a_drain_ends_with_its_last_reader,
+    PlannerMachine.the_stubborn_are_killed_in_time,
+    PlannerMachine.a_load_that_does_not_get_on_is_killed_in_time,
+)
 
 TestPlanner = PlannerMachine.TestCase
 if os.environ.get("HYPOTHESIS_PROFILE", "quick") == "quick":
