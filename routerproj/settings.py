@@ -86,7 +86,7 @@ CORRAL_MODEL_KEEP_ALIVE = env.idle_seconds("CORRAL_MODEL_KEEP_ALIVE")
 """Idle for so long, a model ends; None: it stays until its room is needed."""
 CORRAL_OVERSUBSCRIBE = env.factor("CORRAL_OVERSUBSCRIBE", default=1.0, least=1.0, most=16.0)
 """Requests that a child is given at once, for each of its slots."""
-CORRAL_MAX_PRIORITY_JUMP = env.seconds("CORRAL_MAX_PRIORITY_JUMP", default=60.0)
+CORRAL_MAX_PRIORITY_JUMP = env.seconds("CORRAL_MAX_PRIORITY_JUMP", default=30.0)
 CORRAL_VICTIM_POLICY = env.choice("CORRAL_VICTIM_POLICY", default="cost", among=("lru", "cost"))
 CORRAL_QUEUE_LIMIT = env.whole("CORRAL_QUEUE_LIMIT", default=4096, least=1)
 CORRAL_QUEUE_LIMIT_PER_MODEL = env.whole("CORRAL_QUEUE_LIMIT_PER_MODEL", default=0)

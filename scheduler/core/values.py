@@ -131,7 +131,7 @@ class Config:
     min_residency_seconds: float = 0.0
     keep_alive_seconds: float | None = None
     oversubscribe: float = 1.0
-    max_priority_jump_seconds: float = 60.0
+    max_priority_jump_seconds: float = 30.0
     share_window_seconds: float = 60.0
     look_seconds: float = 10.0
     victim_policy: VictimPolicy = VictimPolicy.COST
