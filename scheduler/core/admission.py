@@ -95,6 +95,13 @@ class Admission:
         those who wait for a load? Not behind a head that is held up, where nothing sleeps and no
         bytes are counted. What fades with time is seen at the next tick."""
         held_up, key = self.held_up, self._head_key
+        if entry.preset not in self._order:
+            # Its model is loaded; and while its waiters stood before the head, that was kept.
+            return (
+                key is not None
+                and entry.preset in self._draining.protected
+                and not self._order.is_before(entry, key, now)
+            )
         return (
             held_up is None
             or key is None

@@ -95,6 +95,8 @@ class Door:
         code: Code | None = None
         if len(self._queue) >= config.queue_limit:
             code = Code.QUEUE_FULL
+        elif event.kind not in USES:
+            pass  # a person's load may be what empties the queue
         elif (
             config.queue_limit_per_tenant
             and self._queue.of_tenant.get(event.tenant, 0) >= config.queue_limit_per_tenant

@@ -11,7 +11,7 @@ from .instances import Fleet, Instance
 from .ledger import left_of
 from .room import Room, Shortage
 from .states import State
-from .values import InstanceId
+from .values import InstanceId, PresetName
 from .wait_queue import Entry
 
 
@@ -24,6 +24,8 @@ class Draining:
         self._learned = books.learned
         self._room = room
         self._eviction = eviction
+        self.protected: set[PresetName] = set()
+        """Those whose waiters stood before the head, as of the last look."""
 
     # Whom, and when --------------------------------------------------------------
 
@@ -38,12 +40,14 @@ class Draining:
         head_since = now if entry.head_since is None else entry.head_since
         longest = self._eviction.longest_wait(entry, now)
         dues: list[tuple[float, Instance]] = []
+        self.protected.clear()
         for instance in self._fleet.by_state[State.LOADED].values():
             if instance.preset.pinned:
                 continue
             due = min(self._eviction.resident_until(instance), longest)
             own = self._queue.entries.get(instance.preset.name)
             if own is not None and self._order.is_before(own, key, now):
+                self.protected.add(own.preset)
                 due = max(due, longest)
             elif instance.busy:
                 quantum = self._config.quantum_seconds * _share(instance, weight)
@@ -115,13 +119,16 @@ class Draining:
         pinned. Traffic alone never undoes one."""
         decisions: list[Decision] = []
         drains = self._fleet.by_state[State.DRAINING].values()
+        head = self._order.head(now)
         for instance in [drain for drain in drains if drain.drains_for_an_entry]:
             owner = self._owner(instance)
             if instance.preset.pinned:
                 decisions.append(self.undo(instance, owner))
             elif owner is None:
                 decisions.append(self._pass_on(instance, now))
-            elif not self._room.shortage(owner, staying=_drains_of(owner, self._fleet)):
+            elif owner is head and not self._room.shortage(
+                owner, staying=_drains_of(owner, self._fleet)
+            ):  # what is free while another is ahead is that one's
                 decisions.append(self.undo(instance, owner))
         return decisions
 

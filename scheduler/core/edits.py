@@ -66,6 +66,8 @@ class Edits:
             self._ledger.give_back(instance.preset.need)
             self._ledger.hold(spec.need)
             self._fleet.set_policy(instance, spec)
+        if spec is None and instance.drains_for_an_entry:
+            return [leaving.drain(instance, Reason.REMOVED)]  # whoever it drained for may go
         if not instance.stale or instance.leaving or (spec is not None and instance.busy):
             return []
         return [leaving.leave(instance, Reason.REMOVED if spec is None else Reason.REPLACED, now)]
@@ -83,7 +85,7 @@ class Edits:
         return [
             leaving.leave(instance, Reason.REPLACED, now)
             for instance in self._fleet.of(preset)
-            if instance.stale and not instance.leaving
+            if instance.stale and (not instance.leaving or instance.drains_for_an_entry)
         ]
 
     def unload(self, preset: PresetName, now: float, *, force: bool) -> list[Decision]:

@@ -244,7 +244,7 @@ class Planner:
             self._queue.watch_expiry(entry)
             if current is not None:
                 served.append((entry, current))
-            if not self._look_for_room and preset in self._order:
+            if not self._look_for_room:
                 self._look_for_room = self._admission.may_matter(entry, now)
         return served
 
