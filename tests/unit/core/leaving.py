@@ -49,7 +49,6 @@ class Leaving(Outside):
         assert child.drain_reason is not Reason.UNLOADED, "an edit undid a person's unload"
         if child.drain_reason is Reason.EVICTED:
             assert self.shut or self.may_be_undone(instance), "A3: traffic undid a drain"
-            child.undone = True
             self.room = {p: v for p, v in self.room.items() if v != instance}
         else:
             assert self.runs_its_preset(child)
@@ -62,7 +61,8 @@ class Leaving(Outside):
         return (
             child.spec.pinned
             or self.room.get(head) != instance
-            or self.is_covered_otherwise(instance)
+            # ... unless others stand before its entry, who would take that slot.
+            or (head == self.pending()[0] and self.is_covered_otherwise(instance))
             or bool(self.eligible(head))
         )
 

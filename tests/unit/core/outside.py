@@ -44,7 +44,6 @@ class Child:
     draining: bool = False
     drain_reason: Reason | None = None
     drain_for: PresetName | None = None
-    undone: bool = False  # it drained for an entry, and that was undone
     loaded: Since | None = None
     released_at: float = 0.0
     restless_at: float = 0.0  # when it was last anything but idle and not wanted

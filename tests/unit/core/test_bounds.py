@@ -101,6 +101,7 @@ def test_loads_and_looks_count_in_no_limit_of_a_model_or_a_tenant(limit, kind):
 
     assert not refused(story.ask(4, "a", tenant="x"))
     assert refused(story.ask(5, "a", tenant="x"))
+    assert not refused(story.ask(6, "a", kind, tenant="x"))
 
 
 # When to come back ----------------------------------------------------------------------

@@ -365,6 +365,19 @@ def test_a_drain_is_undone_when_another_instance_has_died():
     assert Undrain(drain.instance, Reason.NO_LONGER_NEEDED) in answer
 
 
+def test_a_drain_is_undone_when_a_person_makes_room():
+    story = Story("a", "b", "c", models_max=2, max_wait_seconds=0)
+    story.busy(1, "a")
+    story.busy(2, "b")
+    [drain] = story.ask(3, "c")
+    other = story.planner.instances[{1: 2, 2: 1}[drain.instance]]
+
+    answer = story.tell(UnloadAsked(other.preset.name, force=True))
+
+    assert Undrain(drain.instance, Reason.NO_LONGER_NEEDED) in answer
+    assert started(story.exit(other.id)) == ["c"]
+
+
 def test_a_drain_is_undone_when_its_instance_is_pinned():
     story = drained()
 

@@ -28,11 +28,10 @@ class PlannerMachine(WhatHappens):
             assert len(child.leases) <= self.world.places(child)
 
     def what_is_stale_goes_once_nobody_reads_from_it(self):
-        """A deleted preset's drains at once, or had its drain for another undone: nobody can ask
-        for it any more. An edited one's serves while it is busy."""
+        """A deleted preset's drains at once; an edited one's serves while it is busy."""
         for number in self.some(lambda c: c.staying and self.stale(c)):
             child = self.world.children[number]
-            assert child.spec.name in self.world.presets or child.undone
+            assert child.spec.name in self.world.presets
             assert child.leases - child.unread
 
     def nobody_waits_while_a_slot_is_free(self):
@@ -91,6 +90,7 @@ class PlannerMachine(WhatHappens):
             assert world.room.get(child.drain_for) == number, "A3: a drain for nobody"
             if child.drain_for == world.pending()[0]:
                 assert not world.eligible(child.drain_for, surely=True), "A3: an idle one turned up"
+                assert not world.is_covered_otherwise(number), "A3: it is not needed any more"
 
     def v5_what_is_idle_for_its_keep_alive_goes(self):
         world = self.world

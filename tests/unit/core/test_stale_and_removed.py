@@ -235,3 +235,29 @@ def test_a_drain_ends_with_its_last_reader():
 
     assert story.abandon(1) == []
     assert story.abandon(2) == [AskExit(1, Reason.UNLOADED)]
+
+
+def drains_for_another() -> Story:
+    story = Story(preset("a", "old", parallel=2), "b", models_max=1, quantum_seconds=0)
+    story.busy(1, "a")
+    assert story.ask(2, "b") == [Drain(1, Reason.EVICTED, "b")]
+    return story
+
+
+def test_an_applied_edit_is_not_lost_with_the_drain_for_another():
+    story = drains_for_another()
+    story.edit(preset("a", "new", parallel=2), "b")
+    story.apply("a")
+    story.cancel(2)
+
+    assert granted(story.ask(3, "a")) == []
+    assert story.release(1)[0].reason is Reason.REPLACED
+
+
+def test_a_deletion_is_not_lost_with_the_drain_for_another():
+    story = drains_for_another()
+    story.edit("b")
+    story.cancel(2)
+
+    assert story.of("a").state == "draining"
+    assert story.release(1) == [AskExit(1, Reason.REMOVED)]
