@@ -119,10 +119,10 @@ def test_a_load_without_a_request_comes_last_whatever_its_class():
 # Shares ---------------------------------------------------------------------------------
 
 
-def consumed(*, tokens: int | None = 3000) -> Story:
+def consumed(*, tokens: int | None = 3000, weight: float = 1.0) -> Story:
     """x has had the model for a minute, z holds its slot."""
     story = patient("a", "b", "c")
-    story.busy(2, "a", tenant="x")
+    story.busy(2, "a", tenant="x", weight=weight)
     story.release(2, tokens=tokens, after=60)
     story.ask(3, "a", tenant="z")
     return story
@@ -137,9 +137,10 @@ def test_who_has_had_the_model_is_served_after_who_has_not(tokens):
     assert granted(story.release(3, tokens=50)) == [5]
 
 
-def test_what_a_tenant_has_had_pushes_it_back_by_a_bounded_time():
-    story = consumed()
-    story.ask(4, "a", tenant="x")
+@pytest.mark.parametrize("weight", [1.0, 0.1])
+def test_what_a_tenant_has_had_pushes_it_back_by_a_bounded_time(weight):
+    story = consumed(weight=weight)
+    story.ask(4, "a", tenant="x", weight=weight)
     story.ask(5, "a", tenant="y", after=60.5)
 
     assert granted(story.release(3, tokens=50)) == [4]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.core.decisions import Kill, Reason
-from scheduler.core.events import LoadingReported, ReadyReported
+from scheduler.core.events import LoadingReported, ReadyReported, UnloadAsked
 
 from .story import Story, codes, granted, refused, started
 
@@ -82,6 +82,20 @@ def test_a_wake_that_does_not_get_on_has_failed_as_well():
 
     assert ended[0] == STALLED
     assert codes(ended) == {2: "model_load_failed"}
+
+
+def test_one_that_stalls_while_it_drains_has_not_failed():
+    """It woke by itself under a lease."""
+    story = Story("a", load_stall_seconds=30.0)
+    story.busy(1, "a")
+    story.asleep("a")
+    loading(story)
+    story.tell(UnloadAsked("a"))
+
+    assert story.wait(30) == [STALLED]
+    story.exit(1)
+    assert story.planner.failures == {}
+    assert started(story.ask(2, "a")) == ["a"]
 
 
 def test_progress_of_the_load_before_counts_for_no_wake():

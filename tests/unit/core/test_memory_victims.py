@@ -244,6 +244,18 @@ def test_a_drain_for_memory_is_undone_when_enough_was_freed_otherwise():
     assert story.planner.instances[drain.instance].state == "loaded"
 
 
+def test_who_comes_ahead_gets_memory_of_its_own():
+    """a's 10 are c's 6 and 4 more: 2 are missing for d."""
+    sizes = sized("a", 10), sized("b", 4), sized("c", 6), sized("d", 6)
+    story = machine(*sizes, gpu=14, idle="ab")
+    assert victims(story.ask(1, "c")) == [1]
+
+    assert victims(story.ask(2, "d", arrived=0.5)) == [2]
+    assert started(story.exit(1)) == ["c"]
+    story.ready("c")
+    assert started(story.exit(2)) == ["d"]
+
+
 def test_a_sleeper_is_held_in_full_until_the_ledger_knows_better():
     story = machine(sized("a", 6), sized("b", 6), gpu=10)
     story.sleeping(1, "a")

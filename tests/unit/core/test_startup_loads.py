@@ -132,6 +132,17 @@ def test_what_a_person_loaded_is_not_first_in_line_to_go():
     assert story.ask(3, "c") == [AskExit(1, Reason.EVICTED, "c")]
 
 
+def test_what_a_person_asks_for_afterwards_is_not_first_in_line_any_more():
+    story = Story("a", "b", "c", models_max=2)
+    story.sleeping(1, "a")
+    story.ask(2, "b")
+    story.tell(Cancelled(2))
+    story.ready("b")
+    assert granted(story.ask(3, "b", Kind.LOAD)) == [3]
+
+    assert story.ask(4, "c") == [AskExit(1, Reason.EVICTED, "c")]
+
+
 def test_a_start_up_load_that_fails_is_told():
     story = Story("a", "b")
     start_up(story, "a", "b")
