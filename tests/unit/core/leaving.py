@@ -95,6 +95,7 @@ class Leaving(Outside):
         assert not child.going, "asked twice"
         assert child.mood != "loading", "a loading child does not read its stdin"
         assert child.spec.stop_timeout_seconds > 0
+        assert not self.forcing or not child.leases or reason is not Reason.UNLOADED
         self.stop(instance, reason, for_preset)
         child.asked_at = self.now
         child.overdue_at = self.now + child.spec.stop_timeout_seconds
@@ -117,7 +118,8 @@ class Leaving(Outside):
                 self.note_failed_load(child.spec.name, Exit(signal=9, words=words))
         else:
             assert not child.going
-            assert child.mood == "loading" or child.spec.stop_timeout_seconds == 0
+            cuts = self.forcing and reason is Reason.UNLOADED and child.leases
+            assert child.mood == "loading" or child.spec.stop_timeout_seconds == 0 or cuts
             self.stop(instance, reason, for_preset)
         child.killed = True
 

@@ -311,7 +311,8 @@ class Referee:
             if child.draining is None and self.keeps_time:
                 assert self.now >= self._drains_from(child, name), "A6: drained too early"
             self.made_for.add(name)
-        child.draining, child.drain_for = decision.reason, decision.for_preset
+            child.drain_for = name  # it stays so, whatever else it drains for later
+        child.draining = decision.reason
 
     def _drains_from(self, child: Child, head: PresetName) -> float:
         """No drain begins before: the quantum may be cut by weights, max_wait begins when the

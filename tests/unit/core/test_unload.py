@@ -23,11 +23,12 @@ def test_a_busy_instance_goes_after_its_answers():
     assert story.release(1) == [AskExit(1, Reason.UNLOADED)]
 
 
-def test_force_does_not_wait_for_answers():
+def test_force_cuts_answers():
+    """Asked to exit, the child would end them first."""
     story = Story("a")
     story.busy(1, "a")
 
-    assert story.tell(UnloadAsked("a", force=True)) == [AskExit(1, Reason.UNLOADED)]
+    assert story.tell(UnloadAsked("a", force=True)) == [Kill(1, Reason.UNLOADED)]
     assert story.exit(1) == [Revoke(1, 1)]
 
 
@@ -35,6 +36,13 @@ def test_force_ends_a_drain_under_way():
     story = Story("a")
     story.busy(1, "a")
     story.tell(UnloadAsked("a"))
+
+    assert story.tell(UnloadAsked("a", force=True)) == [Kill(1, Reason.UNLOADED)]
+
+
+def test_force_asks_where_there_is_no_answer_to_cut():
+    story = Story("a")
+    story.idle(1, "a")
 
     assert story.tell(UnloadAsked("a", force=True)) == [AskExit(1, Reason.UNLOADED)]
 
