@@ -174,10 +174,10 @@ class Leaving(Outside):
         mine = self.place(child.spec.name)
         if mine is None or mine > self.place(head):
             return True
-        if child.mood == "sleeping":
-            return False
+        if child.mood == "sleeping" or surely:
+            return False  # that their time is over is judged where drains are due (A6)
         since = self.head.get(head) or Since(self.now, self.now)
-        return self.now >= (since.last if surely else since.first) + self.max_wait(head)
+        return self.now >= since.first + self.max_wait(head)
 
     def eviction_order(self, number: int) -> tuple[int, float, int]:
         """V2."""

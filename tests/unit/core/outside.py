@@ -5,7 +5,7 @@ It never looks into the planner.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from scheduler.core.decisions import Decision, Reason
 from scheduler.core.events import Event
@@ -19,6 +19,19 @@ WORK = (Kind.POST, Kind.WEBSOCKET)
 def own(value: float | None, general: float | None) -> float | None:
     """A preset's own time, or what holds for all."""
     return general if value is None else value
+
+
+def following(running: PresetSpec, edited: PresetSpec) -> PresetSpec:
+    """An instance's preset after an edit: its options are those it was started with, what the
+    preset says of its life is the new word."""
+    if running.fingerprint == edited.fingerprint:
+        return edited
+    return replace(
+        edited,
+        fingerprint=running.fingerprint,
+        parallel=running.parallel,
+        need=running.need,
+    )
 
 
 @dataclass

@@ -26,6 +26,7 @@ from scheduler.core.events import (
 )
 from scheduler.core.values import Config, Exit, Kind, PresetSpec
 
+from .outside import following
 from .world import World
 
 NAMES = "abcd"
@@ -238,10 +239,8 @@ class WhatHappens(RuleBasedStateMachine):
                 world.has_loaded.discard(name)
         world.presets = presets
         for child in world.children.values():
-            if (
-                spec := presets.get(child.spec.name)
-            ) and spec.fingerprint == child.spec.fingerprint:
-                child.spec = spec
+            if (edited := presets.get(child.spec.name)) is not None:
+                child.spec = following(child.spec, edited)
         world.tell(PresetsChanged(tuple(presets.values()), renamed))
 
     @rule(data=st.data(), what=st.sampled_from(["save", "pin", "pin", "delete", "name"]))

@@ -42,7 +42,7 @@ from scheduler.core.events import (
 from scheduler.core.planner import Planner
 from scheduler.core.values import Code, Config, Kind, PresetName, PresetSpec, Refusal
 
-from .outside import WORK
+from .outside import WORK, following
 
 COMES_BACK = frozenset(
     {
@@ -202,9 +202,8 @@ class Referee:
                 waiter.preset = new
                 self._join(request, waiter)
         for child in self.children.values():
-            spec = self.presets.get(child.spec.name)
-            if spec is not None and spec.fingerprint == child.spec.fingerprint:
-                child.spec = spec
+            if (edited := self.presets.get(child.spec.name)) is not None:
+                child.spec = following(child.spec, edited)
 
     def _hear_child(self, event: Event) -> None:
         child = self.children.get(getattr(event, "instance", -1))

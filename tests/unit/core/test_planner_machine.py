@@ -86,6 +86,8 @@ class PlannerMachine(WhatHappens):
         world = self.world
         for number in self.some(lambda c: c.drain_reason is Reason.EVICTED and not c.going):
             child = world.children[number]
+            if world.staying(child.spec.name) is not None:
+                continue  # its own waiters have another one by now: there is no way back
             assert not child.spec.pinned
             assert world.room.get(child.drain_for) == number, "A3: a drain for nobody"
             if child.drain_for == world.pending()[0]:

@@ -209,6 +209,18 @@ def test_pins_and_time_outs_follow_an_edit_without_a_restart():
     assert story.of("a").preset.pinned
 
 
+def test_what_an_edit_says_of_its_life_holds_for_a_stale_instance_too():
+    story = Story(OLD)
+    story.busy(1, "a")
+
+    story.edit(preset("a", "new", stop_timeout_seconds=3.0, pinned=True))
+
+    running = story.of("a").preset
+    assert (running.fingerprint, running.pinned, running.stop_timeout_seconds) == ("old", True, 3.0)
+    assert story.release(1) == [AskExit(1, Reason.REPLACED)]
+    assert story.wait(3) == [Kill(1, Reason.STOP_TIMEOUT)]
+
+
 @pytest.mark.parametrize("how", ["unload", "apply", "remove"])
 def test_what_works_for_nobody_is_asked_at_once_and_killed_in_time(how):
     """A child that hangs never ends an abandoned lease, and its drain would last for an hour."""
