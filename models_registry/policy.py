@@ -56,7 +56,7 @@ def _plain(number: float) -> str:
 def policy_errors(preset: Preset) -> dict[str, str]:
     """By field, what is valid by itself and not together."""
     residency, wait = _residency_and_wait(preset)
-    if residency <= wait:
+    if residency <= wait or wait < 0:  # a time below 0 is told by the field itself
         return {}
     stays, waits = _plain(residency), _plain(wait)
     if preset.min_residency is None:

@@ -14,6 +14,8 @@ from proxy.watch import Cause, Interrupted, Watch
 from scheduler.client import Lease, SchedulerClient
 from scheduler.protocol import Ended, Refused
 
+UNLOADED = "unloaded"
+"""Why an instance ended that a person unloaded by force (scheduler.core.decisions.Reason)."""
 ATTEMPTS = 2
 LOST_SCHEDULERS = 3
 """How often a request is asked for again because the scheduler went away under it."""
@@ -143,6 +145,8 @@ class Forwarding:
         self._failures += 1
         if ended is not None and ended.by_itself:
             self._crashes += 1
+        if ended is not None and ended.reason == UNLOADED:
+            raise _broken_off(ended, model)  # a person ended it: it is not to come back by itself
         if self._failures < ATTEMPTS:
             return
         if self._crashes >= ATTEMPTS:

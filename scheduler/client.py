@@ -19,6 +19,7 @@ import msgspec
 
 from .protocol import (
     LINE_LIMIT,
+    LONGEST_AGE,
     UNREADABLE_ID,
     Abandon,
     Acquire,
@@ -151,7 +152,7 @@ class SchedulerClient:
                 preset,
                 tenant,
                 kind,
-                max(0.0, clock() - arrived),
+                min(max(0.0, clock() - arrived), LONGEST_AGE),
                 autoload,
                 weight,
                 priority,

@@ -19,6 +19,8 @@ LINE_LIMIT = 1 << 20
 """Bytes in one line, newline included."""
 LAST_SHOWN = 10_000
 """How far into a preset's waiters people may look: each look costs the scheduler a moment."""
+LONGEST_AGE = 7 * 86_400.0
+"""Seconds: nobody has been waiting for longer than a week."""
 UNREADABLE_ID = -1
 """The id of the reply to a line that has none that could be read."""
 
@@ -43,7 +45,7 @@ class Acquire(_Operation, tag="acquire", frozen=True):
     preset: str
     tenant: str = ""
     kind: Literal["post", "get", "websocket"] = "post"
-    age: float = 0.0
+    age: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_AGE)] = 0.0
     autoload: bool = True
     weight: Weight = 1.0
     priority: PriorityName = "normal"

@@ -142,6 +142,10 @@ class Admission:
         if pins := self._room.taken_by_pins(entry.preset):
             return self._refuse(entry, Refusal(Code.BLOCKED_BY_PINNED, blocked_by=pins))
         shortage = self._room.shortage(entry)
+        if shortage and self._room.is_ready(entry):
+            # All that went for it has gone, and it is not enough any more: what it keeps from
+            # others, they may keep from it.
+            self._queue.give_up_room(entry, *list(entry.room))
         if shortage and (exit := self._failures.broken(entry.preset)):
             return self._refuse(entry, Refusal(Code.MODEL_BROKEN, exit=exit))
         if not self._loader_is_to_be_had():
@@ -207,7 +211,7 @@ class Admission:
         once, and the drains are undone."""
         without = self._room.shortage(entry, staying=[drain.id for drain in drains])
         victims = self._eviction.choose(entry, without, now)
-        if not victims:
+        if not victims or not all(self._draining.may_undo(drain) for drain in drains):
             return []
         undone = [self._draining.undo(drain, entry) for drain in drains]
         return [*undone, *self._evict(entry, victims, now)]

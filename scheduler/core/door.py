@@ -83,6 +83,8 @@ class Door:
     ) -> Refusal | None:
         """A8: it loads only what fits at once, and never wakes a sleeper."""
         if current is not None:
+            if current.state is State.LOADING and len(self._queue) >= self._config.queue_limit:
+                return Refusal(Code.QUEUE_FULL, self._estimates.retry_after(event.preset, now))
             may = current.state in (State.LOADED, State.LOADING)
         else:
             seconds = self._presets[event.preset].keep_alive_seconds

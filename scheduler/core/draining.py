@@ -6,7 +6,7 @@ from __future__ import annotations
 from . import leaving
 from .books import Books
 from .decisions import Decision, Figures, Reason
-from .eviction import Eviction, take_until_enough
+from .eviction import Eviction, eviction_order, take_until_enough
 from .instances import Fleet, Instance
 from .ledger import left_of
 from .room import Room, Shortage
@@ -26,6 +26,8 @@ class Draining:
         self._eviction = eviction
         self.protected: set[PresetName] = set()
         """Those whose waiters stood before the head, as of the last look."""
+        self.next: Instance | None = None
+        """Who will drain for the head when its time has come, as of the last look."""
 
     # Whom, and when --------------------------------------------------------------
 
@@ -71,9 +73,14 @@ class Draining:
     ) -> tuple[list[Decision], float | None]:
         """The cheapest sufficient set of those that are due drains; else when the next is due."""
         dues = self.due(entry, now)
+        self.next = None
         chosen = self._enough([i for at, i in dues if at <= now], entry, shortage, now)
         if not chosen:
-            return [], min((at for at, _ in dues if at > now), default=None)
+            later = [(at, i.last_used, i.id, i) for at, i in dues if at > now]
+            if not later:
+                return [], None
+            at, _, _, self.next = min(later)
+            return [], at
         decisions: list[Decision] = []
         for instance in chosen:
             self._queue.reserve(entry, instance.id)
@@ -88,18 +95,23 @@ class Draining:
     def _enough(
         self, due: list[Instance], entry: Entry, shortage: Shortage, now: float
     ) -> list[Instance]:
-        """The soonest free first. Busy ones only, where bytes are short: the idle members of the
-        set go last, when the busy ones have."""
+        """The soonest free first. Where bytes are short, the idle members of the set go at once:
+        used again meanwhile, they would have to be drained as well, one drain after the other."""
         due.sort(key=lambda i: (self.free_in(i, now), i.last_used, i.id))
         if not shortage.bytes:
             return due[:1]
-        left = shortage.bytes
         idle = self._eviction.candidates(entry, now)
+        left = shortage.bytes
         for instance in idle:
             left = left_of(left, instance.preset.need)
-        busy = [instance for instance in due if instance not in idle]
-        chosen, missing = take_until_enough(busy, left)
-        return [] if missing else chosen
+        busy, missing = take_until_enough([i for i in due if i not in idle], left)
+        if missing:
+            return []
+        left = shortage.bytes
+        for instance in busy:
+            left = left_of(left, instance.preset.need)
+        needed, _ = take_until_enough(sorted(idle, key=eviction_order), left)
+        return [*busy, *needed]
 
     def _figures(self, instance: Instance, entry: Entry, now: float) -> Figures:
         head_since = now if entry.head_since is None else entry.head_since
@@ -122,15 +134,21 @@ class Draining:
         head = self._order.head(now)
         for instance in [drain for drain in drains if drain.drains_for_an_entry]:
             owner = self._owner(instance)
-            if instance.preset.pinned:
-                decisions.append(self.undo(instance, owner))
-            elif owner is None:
-                decisions.append(self._pass_on(instance, now))
-            elif owner is head and not self._room.shortage(
-                owner, staying=_drains_of(owner, self._fleet)
-            ):  # what is free while another is ahead is that one's
+            if owner is None and self._passes_on(instance, head):
+                assert head is not None
+                self._queue.reserve(head, instance.id)
+                figures = (("waiters", head.size),)
+                decisions.append(leaving.drain_for(instance, head.preset, figures))
+            elif not self.may_undo(instance):
+                continue
+            elif owner is None or instance.preset.pinned or self._is_covered(owner, head):
                 decisions.append(self.undo(instance, owner))
         return decisions
+
+    def _is_covered(self, owner: Entry, head: Entry | None) -> bool:
+        """Without its drains. What is free while another is ahead is that one's."""
+        drains = _drains_of(owner, self._fleet)
+        return owner is head and not self._room.shortage(owner, staying=drains)
 
     def _owner(self, instance: Instance) -> Entry | None:
         if instance.for_preset is None:
@@ -138,20 +156,22 @@ class Draining:
         entry = self._queue.entries.get(instance.for_preset)
         return entry if entry is not None and instance.id in entry.room else None
 
-    def _pass_on(self, instance: Instance, now: float) -> Decision:
-        head = self._order.head(now)
-        if (
+    def _passes_on(self, instance: Instance, head: Entry | None) -> bool:
+        """Does the head need this room, now that nobody else does?"""
+        return (
             head is not None
             and head.preset != instance.preset.name
+            and not instance.preset.pinned
             and not head.room
             and self._fleet.current(head.preset) is None
             and not head.startup_only
-            and self._room.shortage(head, staying=(instance.id,))
+            and bool(self._room.shortage(head, staying=(instance.id,)))
             and not self._room.shortage(head)
-        ):
-            self._queue.reserve(head, instance.id)
-            return leaving.drain_for(instance, head.preset, (("waiters", head.size),))
-        return self.undo(instance, None)
+        )
+
+    def may_undo(self, instance: Instance) -> bool:
+        """Not beside another one of its preset that was started meanwhile."""
+        return self._fleet.current(instance.preset.name) is None
 
     def undo(self, instance: Instance, owner: Entry | None) -> Decision:
         if owner is not None:

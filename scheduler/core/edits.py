@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from . import leaving
 from .admission import ASK_AGAIN_SECONDS
@@ -45,6 +46,7 @@ class Edits:
                 self._books.learned.forget(name)
         self._presets.clear()
         self._presets.update(edited)
+        self._books.learned.keep_only(edited)
         for instance in self._fleet:
             decisions += self._compare_with_its_preset(instance, now)
         for instance in self._fleet:
@@ -66,6 +68,13 @@ class Edits:
             self._ledger.give_back(instance.preset.need)
             self._ledger.hold(spec.need)
             self._fleet.set_policy(instance, spec)
+        elif spec is not None:
+            # Its options are the old ones; its policy is not.
+            old = instance.preset
+            kept = replace(spec, fingerprint=old.fingerprint, parallel=old.parallel, need=old.need)
+            self._fleet.set_policy(instance, kept)
+        else:
+            self._fleet.set_policy(instance, instance.preset)
         if spec is None and instance.drains_for_an_entry:
             return [leaving.drain(instance, Reason.REMOVED)]  # whoever it drained for may go
         if not instance.stale or instance.leaving or (spec is not None and instance.busy):
@@ -98,7 +107,10 @@ class Edits:
         for instance in self._fleet.of(preset):
             if instance.state is State.STOPPING:
                 continue
-            if force:
+            if force and instance.leases:
+                # Asked, a child ends its answers first; and those are to be cut.
+                decisions.append(leaving.kill(instance, Reason.UNLOADED, now))
+            elif force:
                 decisions.append(leaving.ask_exit(instance, Reason.UNLOADED, now))
             elif instance.reason is not Reason.UNLOADED:
                 decisions.append(leaving.leave(instance, Reason.UNLOADED, now))

@@ -9,6 +9,7 @@ from itertools import islice
 
 from .admission import Admission, Outcome
 from .books import Books
+from .draining import Draining
 from .estimates import Estimates
 from .states import State
 from .values import InstanceId, Kind, PresetName, Priority, RequestId, TenantId
@@ -71,12 +72,15 @@ _InTheQueue = tuple[int, list[QueuedPreset], QueuedPreset]
 
 
 class Explaining:
-    def __init__(self, books: Books, admission: Admission, estimates: Estimates) -> None:
+    def __init__(
+        self, books: Books, admission: Admission, estimates: Estimates, draining: Draining
+    ) -> None:
         self._fleet = books.fleet
         self._queue = books.queue
         self._order = books.order
         self._admission = admission
         self._estimates = estimates
+        self._draining = draining
 
     def entries(self, now: float) -> list[QueuedPreset]:
         """In the order of the queue."""
@@ -176,6 +180,13 @@ class Explaining:
         seconds = None if current is None else self._estimates.until_slot(current, 1, now)
         return self._told(entry, Holdup.SLOT, seconds, now)
 
+    def _victims(self, entry: Entry, holdup: Holdup) -> tuple[InstanceId, ...]:
+        """Who is on the way out for it; or who will drain for it, if nothing changes."""
+        coming = self._draining.next
+        if holdup is Holdup.BUSY and coming is not None and coming.id in self._fleet.instances:
+            return (coming.id,)
+        return tuple(n for n in entry.room if n in self._fleet.instances)
+
     def _told(
         self, entry: Entry, holdup: Holdup, seconds: float | None, now: float
     ) -> QueuedPreset:
@@ -185,7 +196,7 @@ class Explaining:
             waiters=len(entry),
             oldest=entry.oldest,
             holdup=holdup,
-            victims=tuple(n for n in entry.room if n in self._fleet.instances),
+            victims=self._victims(entry, holdup),
             drain_in=None if drain_at is None else max(0.0, drain_at - now),
             seconds=seconds,
         )

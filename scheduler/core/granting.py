@@ -36,7 +36,8 @@ class Granting:
 
     def _grant(self, waiter: Waiter, instance: Instance, now: float) -> Grant:
         self._queue.leave(waiter.request)
-        instance.unwanted = False
+        if waiter.kind is not Kind.GET:
+            instance.unwanted = False
         if waiter.kind in USES:
             self._lease(waiter.request, instance, waiter.tenant, waiter.weight, now)
         else:
@@ -76,7 +77,8 @@ class Granting:
     def settle(self, lease: Lease, now: float, tokens: int | None = None) -> None:
         """What it really used, instead of what was charged in advance."""
         used = self._shares.seconds(tokens, now - lease.since)
-        self._shares.charge(lease.tenant, used - lease.charged, now)
+        charged = self._shares.faded(lease.charged, now - lease.since)
+        self._shares.charge(lease.tenant, used - charged, now)
         self._shares.leave(lease.tenant)
 
     def refuse_all(self, preset: PresetName, refusal: Refusal) -> list[Decision]:

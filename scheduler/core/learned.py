@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from .values import PresetName, PresetSpec
 
+_FASTEST = 100_000.0  # tokens a second of one slot; more is a miscount
 _NEWEST = 0.3  # how much the newest of a row of figures counts
 _FIRST_GUESS_LOAD = 5.0
 _FIRST_GUESS_ANSWER = 5.0
@@ -36,7 +37,7 @@ class Learned:
     def note_answer(self, preset: PresetName, seconds: float, tokens: int | None) -> None:
         self._answers[preset] = _smoothed(self._answers.get(preset), seconds)
         self._any_answer = _smoothed(self._any_answer, seconds)
-        if tokens and seconds > 0:
+        if tokens and seconds > 0 and tokens / seconds < _FASTEST:
             self.tokens_per_second = _smoothed(self.tokens_per_second, tokens / seconds)
 
     def note_exit(self, seconds: float) -> None:
@@ -46,6 +47,12 @@ class Learned:
         """Its options or files have changed."""
         self._loads.pop(preset, None)
         self._answers.pop(preset, None)
+
+    def keep_only(self, presets: Container[PresetName]) -> None:
+        """The others are gone."""
+        for known in (self._loads, self._answers):
+            for name in [name for name in known if name not in presets]:
+                del known[name]
 
     def load(self, preset: PresetName) -> float:
         """What the record knows, of more loads than this life has seen, comes first."""

@@ -17,6 +17,7 @@ from .shares import Shares
 from .values import PresetName, TenantId
 from .wait_queue import Entry, Line, Place, Waiter
 
+_SLACK = 64  # dead items that are not worth a clean-up
 _LOADS = None  # the line of those without a request behind them
 
 
@@ -59,7 +60,23 @@ class Order:
         if first is None or first.turn == entry.turn:
             return
         first.turn = entry.turn
-        heapq.heappush(self._heaps.setdefault(tenant, []), (first.place, entry.preset, entry.turn))
+        heap = self._heaps.setdefault(tenant, [])
+        heapq.heappush(heap, (first.place, entry.preset, entry.turn))
+        if len(heap) > 2 * len(self._pending) + _SLACK:
+            self._clean(tenant, heap)
+
+    def _clean(self, tenant: TenantId | None, heap: list[tuple[Place, PresetName, int]]) -> None:
+        """Only the firsts that are there, once each."""
+        heap.clear()
+        for entry in self._pending.values():
+            line = entry.loads if tenant is _LOADS else entry.lines.get(tenant)
+            first = None if line is None else line.first()
+            if first is not None:
+                for waiter in line or ():
+                    waiter.turn = 0
+                first.turn = entry.turn
+                heap.append((first.place, entry.preset, entry.turn))
+        heapq.heapify(heap)
 
     # Who is first -------------------------------------------------------------------
 

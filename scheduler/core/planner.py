@@ -66,7 +66,7 @@ class Planner:
         self._draining = Draining(books, room, eviction)
         self._admission = Admission(books, room, eviction, self._draining, self._granting)
         self._estimates = Estimates(books, self._draining)
-        self._explaining = Explaining(books, self._admission, self._estimates)
+        self._explaining = Explaining(books, self._admission, self._estimates, self._draining)
         self._door = Door(books, self._admission, self._estimates, self._granting)
         self._children = Children(books, self._granting)
         self._edits = Edits(books, self._granting)

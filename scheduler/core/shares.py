@@ -71,6 +71,10 @@ class Shares:
             return held_seconds
         return tokens / speed
 
+    def faded(self, seconds: float, after: float) -> float:
+        """What seconds that were charged so long ago count for now."""
+        return seconds * exp(-after / self._window) if seconds else 0.0
+
     def penalty(self, tenant: TenantId, now: float) -> float:
         """Seconds by which its requests count as later. On a busy machine a tenant's share of all
         that was used decides, over its weight; what little an idle one served counts as it is.

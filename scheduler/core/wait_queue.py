@@ -118,8 +118,11 @@ class Entry:
 
     @property
     def startup_only(self) -> bool:
-        first = None if self.lines else self.loads.first()
-        return first is not None and first.kind is Kind.STARTUP
+        """A start-up load, and nobody beside it but who would have a look."""
+        if self.lines or not self.loads:
+            return False
+        kinds = {waiter.kind for waiter in self.loads}
+        return Kind.STARTUP in kinds and Kind.LOAD not in kinds
 
     @property
     def looks_only(self) -> bool:
@@ -288,6 +291,8 @@ class WaitQueue:
             return False
         target = self._entry(to, now)
         behind = target.clock(now) - entry.clock(now)
+        heads = [e.head_since for e in (entry, target) if e.head_since is not None]
+        target.head_since = min(heads, default=None)
         for waiter in self.drop(preset):
             waiter.preset, waiter.waits = to, True
             if waiter.expires is not None:
@@ -327,9 +332,10 @@ class WaitQueue:
         if self.with_room.pop(entry.preset, None) is not None:
             self.touched[entry.preset] = None
 
-    def give_up_room(self, entry: Entry, victim: InstanceId) -> None:
+    def give_up_room(self, entry: Entry, *victims: InstanceId) -> None:
         self.touched[entry.preset] = None
-        entry.room.pop(victim, None)
+        for victim in victims:
+            entry.room.pop(victim, None)
         if not entry.room:
             entry.await_room = False
             self.with_room.pop(entry.preset, None)
@@ -344,6 +350,9 @@ class WaitQueue:
         elif entry.alarm is None or due < entry.alarm:
             entry.alarm = due
             heapq.heappush(self._expiries, (due, next(self._numbers), entry))
+            if len(self._expiries) > 2 * len(self.entries) + _SLACK:
+                self._expiries = [item for item in self._expiries if item[2].alarm == item[0]]
+                heapq.heapify(self._expiries)
 
     def next_expiry(self) -> float | None:
         """When the next of all the waiters has waited too long; None while no clock runs."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
@@ -120,8 +120,8 @@ class Command(BaseCommand):
 
 
 def _at_least_one(text: str) -> int:
-    if int(text) < 1:
-        raise ValueError(text)
+    if not text.isdigit() or int(text) < 1:
+        raise ArgumentTypeError(f"{text!r} is not a whole number above 0")
     return int(text)
 
 
