@@ -46,6 +46,17 @@ def test_a_look_is_no_use():
     assert story.ask(4, "c") == [AskExit(1, Reason.EVICTED, "c")]
 
 
+def test_a_look_does_not_make_a_load_wanted_that_nobody_wanted():
+    story = Story("a", "b", "c", models_max=2)
+    story.sleeping(1, "a")
+    story.ask(2, "b")
+    story.cancel(2)
+    story.ready("b")
+    story.look(3, "b")
+
+    assert story.ask(4, "c") == [AskExit(2, Reason.EVICTED, "c")]
+
+
 def test_a_look_keeps_no_model_from_going():
     story = Story("a", "b", models_max=1)
     story.idle(1, "a")
