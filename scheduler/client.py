@@ -147,17 +147,9 @@ class SchedulerClient:
         arrived = clock() - age
         while True:
             connection = await self._within(self._reconnect_wait_seconds)
-            ask = Acquire(
-                connection.next_id(),
-                preset,
-                tenant,
-                kind,
-                min(max(0.0, clock() - arrived), LONGEST_AGE),
-                autoload,
-                weight,
-                priority,
-                request,
-            )
+            asked_ago = min(max(0.0, clock() - arrived), LONGEST_AGE)
+            id = connection.next_id()
+            ask = Acquire(id, preset, tenant, kind, asked_ago, autoload, weight, priority, request)
             try:
                 ok = await connection.ask(ask)
             except ConnectionLost:

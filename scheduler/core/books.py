@@ -22,5 +22,5 @@ class Books:
         self.failures = Failures(config)
         self.learned = Learned(self.presets)
         self.shares = Shares(config, self.learned)
-        self.order = Order(self.shares)
+        self.order = Order(self.shares, config)
         self.ledger = Ledger()

@@ -146,8 +146,8 @@ class Explaining:
         return len(told), told[:-1], told[-1]
 
     def _position(self, waiter: Waiter, entry: Entry, now: float) -> int:
-        own = self._order.place_of(waiter, now)
-        return 1 + sum(self._order.place_of(other, now) < own for other in entry)
+        in_order = enumerate(self._order.in_order(entry, now), 1)
+        return next(position for position, other in in_order if other is waiter)
 
     def _seconds(self, told: QueuedPreset, position: int, now: float) -> float | None:
         if told.holdup is Holdup.SLOT:

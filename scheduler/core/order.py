@@ -14,16 +14,19 @@ from collections.abc import Iterator
 from itertools import count
 
 from .shares import Shares
-from .values import PresetName, TenantId
+from .values import Config, PresetName, TenantId
 from .wait_queue import Entry, Line, Place, Waiter
 
 _SLACK = 64  # dead items that are not worth a clean-up
+_BEFORE_ALL = 1e12  # more than any clock says
 _LOADS = None  # the line of those without a request behind them
 
 
 class Order:
-    def __init__(self, shares: Shares) -> None:
+    def __init__(self, shares: Shares, config: Config) -> None:
         self._shares = shares
+        self._jump = config.max_priority_jump_seconds
+        self._overdue = self._jump + config.queue_wait_seconds / 2
         self._pending: dict[PresetName, Entry] = {}
         self._heaps: dict[TenantId | None, list[tuple[Place, PresetName, int]]] = {}
         self._turns = count(1)
@@ -142,8 +145,33 @@ class Order:
         return best
 
     def next_request(self, entry: Entry, now: float) -> Waiter | None:
-        """A8: who gets the next free slot."""
-        return self._best(entry, now)[1]
+        """A8: who gets the next free slot: whose tenant has been served least, for its weight."""
+        lines = entry.lines
+        if len(lines) == 1:
+            for line in lines.values():
+                return line.first()
+        best: tuple[float, Place] | None = None
+        chosen: Waiter | None = None
+        for tenant, line in lines.items():
+            first = line.first()
+            if first is not None:
+                turn = self._turn(first, tenant, 0, now), first.place
+                if best is None or turn < best:
+                    best, chosen = turn, first
+        return chosen
+
+    def _turn(self, waiter: Waiter, tenant: TenantId, before: int, now: float) -> float:
+        """Inside an entry, what a tenant has had counts without a bound, and for how long somebody
+        has waited, his bonus included, up to the jump: so a thousand of one tenant do not push back
+        the only one of another, and every priority ends. Who has waited for half of what a waiter
+        may wait at all comes before the others, the oldest first, whatever his weight. `before` are
+        those of his tenant who will be served before him."""
+        _, start, _ = waiter.place
+        waited = now - start
+        if waited > self._overdue:
+            return start - _BEFORE_ALL
+        level = self._shares.level(tenant, now, answers=before, preset=waiter.preset)
+        return level - min(waited, self._jump)
 
     def _best(self, entry: Entry, now: float) -> tuple[Place | None, Waiter | None]:
         best: Place | None = None
@@ -167,15 +195,14 @@ class Order:
         return not entry.lines and self.key(entry, now) <= key
 
     def in_order(self, entry: Entry, now: float) -> Iterator[Waiter]:
-        """Its waiters, the next first. The first few of many cost little."""
-        lines = [line.in_order() for line in entry.lines.values()]
-        yield from heapq.merge(*lines, key=lambda waiter: self.place_of(waiter, now))
+        """Its waiters, the next first, if nothing else comes. The first few of many cost little."""
+        lines = [self._turns_of(tenant, entry, now) for tenant in entry.lines]
+        for _, _, waiter in heapq.merge(*lines, key=lambda turn: turn[:2]):
+            yield waiter
         yield from entry.loads.in_order()
 
-    def place_of(self, waiter: Waiter, now: float) -> Place:
-        """Where it stands among all."""
-        return waiter.place if waiter.place[0] else self._place(waiter, waiter.tenant, now)
-
-    def _place(self, waiter: Waiter, tenant: TenantId, now: float) -> Place:
-        rank, start, number = waiter.place
-        return rank, start + self._shares.penalty(tenant, now), number
+    def _turns_of(
+        self, tenant: TenantId, entry: Entry, now: float
+    ) -> Iterator[tuple[float, Place, Waiter]]:
+        for before, waiter in enumerate(entry.lines[tenant].in_order()):
+            yield self._turn(waiter, tenant, before, now), waiter.place, waiter

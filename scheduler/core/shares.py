@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import exp
 
 from .learned import Learned
-from .values import Config, TenantId
+from .values import Config, PresetName, TenantId
 
 _FORGOTTEN = 1e-3  # seconds of a slot: less than one token
 _LARGEST_EXPONENT = 200.0  # far from what a float cannot hold
@@ -74,6 +74,19 @@ class Shares:
     def faded(self, seconds: float, after: float) -> float:
         """What seconds that were charged so long ago count for now."""
         return seconds * exp(-after / self._window) if seconds else 0.0
+
+    def level(self, tenant: TenantId, now: float, *, answers: int, preset: PresetName) -> float:
+        """The same without a bound, and as it will be after so many more of the preset's usual
+        answers."""
+        if now != self._factor_at:
+            self._work_out_factor(now)
+        use = self._uses.get(tenant)
+        if use is None or not self._factor:
+            return 0.0
+        kept = use.kept
+        if answers:
+            kept += answers * self._learned.answer(preset) / self._worth(now)
+        return kept * self._factor / use.weight
 
     def penalty(self, tenant: TenantId, now: float) -> float:
         """Seconds by which its requests count as later. On a busy machine a tenant's share of all

@@ -373,7 +373,9 @@ class Referee:
             child.leases.add(request)
             self.granted[request] = instance
             assert len(child.leases) <= self._places(child), "A8: too many leases"
-            bound = waiter.arrived - 2 * self.config.max_priority_jump_seconds
+            jump = self.config.max_priority_jump_seconds
+            overdue = self.now - jump - self.config.queue_wait_seconds / 2
+            bound = min(waiter.arrived - jump, overdue)
             line = self.waiters_of.get(waiter.preset, {}).values()
             assert not any(w.kind in WORK and w.arrived < bound for w in line), "A8: overtaken"
 

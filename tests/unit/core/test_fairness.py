@@ -137,11 +137,12 @@ def test_who_has_had_the_model_is_served_after_who_has_not(tokens):
     assert granted(story.release(3, tokens=50)) == [5]
 
 
-@pytest.mark.parametrize("weight", [1.0, 0.1])
-def test_what_a_tenant_has_had_pushes_it_back_by_a_bounded_time(weight):
+@pytest.mark.parametrize(("weight", "after"), [(1.0, 60.5), (0.1, 331.0)])
+def test_what_a_tenant_has_had_pushes_it_back_by_a_bounded_time(weight, after):
+    """Whatever its weight, after half of the queue-wait limit and the jump it is its turn."""
     story = consumed(weight=weight)
     story.ask(4, "a", tenant="x", weight=weight)
-    story.ask(5, "a", tenant="y", after=60.5)
+    story.ask(5, "a", tenant="y", after=after)
 
     assert granted(story.release(3, tokens=50)) == [4]
 
@@ -225,3 +226,25 @@ def test_an_instance_takes_so_many_leases_for_each_slot(parallel, oversubscribe,
 
     assert granted(story.ready("a")) == list(range(leases))
     assert granted(story.release(0)) == [leases]
+
+
+def test_a_crowd_of_one_tenant_does_not_push_back_the_only_one_of_another():
+    """However long the crowd's line is, and however old: far beyond the jump."""
+    story = Story("a", queue_limit=10_000)
+    story.busy(1, "a")
+    crowd = iter(range(1000, 5000))
+    for _ in range(300):
+        story.ask(next(crowd), "a", tenant="x", after=0.0)
+    served, serving, waits, asked = [], 1, [], {}
+    for request in range(10, 40):
+        story.ask(request, "a", tenant="y", after=0.0)
+        asked[request] = story.now
+        while request in asked:
+            story.ask(next(crowd), "a", tenant="x", after=0.0)
+            served = granted(story.release(serving, tokens=50))
+            (serving,) = served
+            if serving in asked:
+                waits.append(story.now - asked.pop(serving))
+
+    assert max(waits[5:]) <= 40
+    assert sum(waits[5:]) / len(waits[5:]) <= 20
