@@ -181,6 +181,8 @@ class Handler(BaseHTTPRequestHandler):
             return
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
+        # As the engine does: so a stream that is cut is seen to be cut
+        self.send_header("Transfer-Encoding", "chunked")
         self.send_header("Connection", "close")
         self.end_headers()
         for word in words(count):
@@ -188,7 +190,8 @@ class Handler(BaseHTTPRequestHandler):
             self.event({"choices": [{"index": 0, "delta": {"content": word}}]})
         choice = {"index": 0, "delta": {}, "finish_reason": "length"}
         self.event({"choices": [choice], **self.closing(count)})
-        self.wfile.write(b"data: [DONE]\n\n")
+        self.chunk(b"data: [DONE]\n\n")
+        self.chunk(b"")
 
     def closing(self, count: int) -> dict[str, object]:
         usage = {"prompt_tokens": 3, "completion_tokens": count, "total_tokens": count + 3}
@@ -196,7 +199,11 @@ class Handler(BaseHTTPRequestHandler):
         return {"model": self.fake.options.alias, "usage": usage, "timings": timings}
 
     def event(self, what: object) -> None:
-        self.wfile.write(b"data: " + json.dumps(what).encode() + b"\n\n")
+        self.chunk(b"data: " + json.dumps(what).encode() + b"\n\n")
+
+    def chunk(self, data: bytes) -> None:
+        """An empty one ends the answer."""
+        self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
         self.wfile.flush()
 
     def answer(self, what: object, status: int = 200) -> None:
