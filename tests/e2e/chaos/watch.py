@@ -92,7 +92,8 @@ class Watch(threading.Thread):
         self._look_for_orphans(living)
         self.keep_event_logs()
         for process in living:
-            if process.role == "scheduler":
+            # One that is about to become a child looks like the scheduler that starts it
+            if process.role == "scheduler" and process.parent == self.gateway.process.pid:
                 self._weigh(process.pid)
 
     def keep_event_logs(self) -> None:
