@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 import schemathesis
@@ -153,6 +154,12 @@ def test_a_scheduler_that_refuses_or_is_away_breaks_nothing(
     asked()
 
 
+def is_routed(case) -> bool:
+    """No name has a line break, and no route takes one: there is nothing at such an address."""
+    values = (case.path_parameters or {}).values()
+    return not any("\n" in unquote(str(value)) for value in values)
+
+
 @pytest.mark.parametrize("operation", OPERATIONS, ids=LABELS)
 def test_whatever_is_sent_without_a_key_is_refused_and_changes_nothing(operation, manager, rows):
     before = rows_count()
@@ -160,7 +167,7 @@ def test_whatever_is_sent_without_a_key_is_refused_and_changes_nothing(operation
     @quick
     @given(case=operation.as_strategy())
     def asked(case):
-        assert case.call().status_code == 401
+        assert case.call().status_code == (401 if is_routed(case) else 404)
 
     asked()
     assert rows_count() == before
