@@ -94,8 +94,8 @@ _LOGGED = {
     "exit asked": r"ask exit instance \d+ of \w+: ",
     "gone": r"instance \d+ of \w+ has ended: ",
     "started": r"start instance \d+ of {wanted}: ",
-    "first word": r"instance \d+ of {wanted} is loading",
-    "ready": r"instance \d+ of {wanted} is ready",
+    "first word": r"instance \d+ of {wanted}: loading",
+    "ready": r"instance \d+ of {wanted}: ready",
 }
 
 
