@@ -93,26 +93,24 @@ class Door:
         return None if may else Refusal(Code.MODEL_NOT_LOADED, ASK_AGAIN_SECONDS)
 
     def _refusal_of_the_queue(self, event: Requested, now: float) -> Refusal | None:
+        code = self._full(event)
+        return Refusal(code, self._estimates.retry_after(event.preset, now)) if code else None
+
+    def _full(self, event: Requested) -> Code | None:
+        """Which of the queue's limits it runs into. A person's load runs into that of the whole
+        only: it may be what empties the queue."""
         config = self._config
-        code: Code | None = None
         if len(self._queue) >= config.queue_limit:
-            code = Code.QUEUE_FULL
-        elif event.kind not in USES:
-            pass  # a person's load may be what empties the queue
-        elif (
-            config.queue_limit_per_tenant
-            and self._queue.of_tenant.get(event.tenant, 0) >= config.queue_limit_per_tenant
-        ):
-            code = Code.TENANT_QUEUE_FULL
-        else:
-            limit = self._presets[event.preset].queue_limit
-            limit = config.queue_limit_per_preset if limit is None else limit
-            entry = self._queue.entries.get(event.preset)
-            if limit and entry is not None and entry.requests >= limit:
-                code = Code.MODEL_QUEUE_FULL
-        if code is None:
+            return Code.QUEUE_FULL
+        if event.kind not in USES:
             return None
-        return Refusal(code, self._estimates.retry_after(event.preset, now))
+        most = config.queue_limit_per_tenant
+        if most and self._queue.of_tenant.get(event.tenant, 0) >= most:
+            return Code.TENANT_QUEUE_FULL
+        own = self._presets[event.preset].queue_limit
+        most = config.queue_limit_per_preset if own is None else own
+        entry = self._queue.entries.get(event.preset)
+        return Code.MODEL_QUEUE_FULL if most and entry and entry.requests >= most else None
 
 
 def together(tenant: Priority, preset: Priority) -> Priority:

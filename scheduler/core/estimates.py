@@ -41,7 +41,7 @@ class Estimates:
         if current is not None and current.state is State.LOADED:
             seconds = answers
         elif current is not None and current.state is State.LOADING:
-            seconds = self._load_left(current, now) + answers
+            seconds = self.load_left(current, now) + answers
         else:
             loaders = max(1, self._config.models_max_loading)
             others = len(self._order) * self._learned.any_load() / loaders
@@ -85,10 +85,9 @@ class Estimates:
         """What it still waits for a slot, once its model is loaded."""
         return (position - 1) // self._slots(preset) * self._learned.answer(preset)
 
-    def _load_left(self, instance: Instance, now: float) -> float:
+    def load_left(self, instance: Instance, now: float) -> float:
+        """Of a load or a wake under way, as far as loads of its preset tell."""
         return max(0.0, self._learned.load(instance.preset.name) - (now - instance.load_began_at))
-
-    load_left = _load_left
 
     def _slots(self, preset: PresetName) -> int:
         spec = self._presets.get(preset)
@@ -105,7 +104,7 @@ class Estimates:
 
     def _loaders_free(self, now: float) -> list[float]:
         loading = [
-            self._load_left(instance, now)
+            self.load_left(instance, now)
             for instance in self._fleet
             if instance.state is State.LOADING
         ]
@@ -127,7 +126,7 @@ class Estimates:
                 continue
             elif instance.state is State.LOADING:
                 answer = self._learned.answer(instance.preset.name)
-                rooms.append(self._load_left(instance, now) + answer + exit)
+                rooms.append(self.load_left(instance, now) + answer + exit)
             elif instance.busy:
                 rooms.append(self._busy_for(instance, now) + exit)
             else:
