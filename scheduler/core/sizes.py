@@ -1,0 +1,127 @@
+"""What a preset takes in memory, wherever it may be put: the values that the ledger counts with.
+
+Bytes throughout. A context is in tokens, over all slots together, as `--ctx-size` has it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum, auto
+from typing import NewType
+
+DeviceId = NewType("DeviceId", str)
+HOST = DeviceId("Host")
+Bytes = tuple[tuple[DeviceId, int], ...]
+"""Bytes on each device; one that is not in it has none."""
+FileId = NewType("FileId", str)
+"""A file that is mapped into memory. Whoever maps it shares its pages with the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """`mapped` are bytes of files on the host: held once, however many instances map them, as much
+    as the one that maps most of it."""
+
+    own: Bytes = ()
+    mapped: tuple[tuple[FileId, int], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.own or self.mapped)
+
+
+NO_NEED = Need()
+
+
+class Kind(StrEnum):
+    """Where a model is put; each is worse than those before it (L9)."""
+
+    FIXED = auto()  # as its options say: there is nothing to choose
+    WHOLE = auto()  # on one device
+    SPREAD = auto()  # over several devices
+    PARTIAL = auto()  # some layers on devices, the rest on the host
+    HOST = auto()  # no layer on any device
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """`layers` are how many layers each device has, in the engine's order; the output layer counts
+    as one. What is left is the host's. Empty for FIXED and HOST."""
+
+    kind: Kind
+    layers: tuple[tuple[DeviceId, int], ...] = ()
+
+
+FIXED = Placement(Kind.FIXED)
+ON_HOST = Placement(Kind.HOST)
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What an instance is started with, and holds from then on. `context` 0: as its options say."""
+
+    placement: Placement = FIXED
+    context: int = 0
+    need: Need = NO_NEED
+
+
+NOTHING_GRANTED = Grant()
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """`cache` is what its part of the context takes, at each of the shape's contexts."""
+
+    weights: int
+    cache: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenShape:
+    """A model whose placement is the ledger's to choose: what its parts take.
+
+    `layers` are the blocks in their order, and last the output layer. With `n` layers on devices,
+    counted from the last, the host maps `mapped[n]` bytes of `file` (`file` empty: it holds them
+    itself). Per context, the smallest first: `device_compute` on each device that has a layer,
+    `host_compute[0]` on the host while no layer is computed there, `host_compute[1]` else.
+    `host_fixed` is the host's in any case (the process, a prompt cache), `device_fixed` on every
+    device that has a layer (the driver's context), `first_device_fixed` on the first of them
+    besides (a projector; on the host when no device has a layer). `measured` are placements that
+    were measured as they are, one need per context: they count instead of the sum.
+    """
+
+    contexts: tuple[int, ...]
+    layers: tuple[Layer, ...]
+    devices: tuple[DeviceId, ...]
+    file: FileId
+    mapped: tuple[int, ...]
+    device_compute: tuple[int, ...]
+    host_compute: tuple[tuple[int, ...], tuple[int, ...]]
+    host_fixed: int = 0
+    device_fixed: int = 0
+    first_device_fixed: int = 0
+    measured: tuple[tuple[Placement, tuple[Need, ...]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FixedShape:
+    """A preset whose options say where it goes: what it takes at each context, the smallest first.
+    A context of 0 is one that its options say."""
+
+    sizes: tuple[tuple[int, Need], ...]
+
+
+Shape = OpenShape | FixedShape
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceReading:
+    """A device at one moment. `foreign` is what processes that are not ours use, where the driver
+    tells (None: it does not). `budget` caps what Corral may use of it, None: nothing does. `margin`
+    stays free."""
+
+    device: DeviceId
+    total: int
+    free: int
+    foreign: int | None = None
+    budget: int | None = None
+    margin: int = 0
