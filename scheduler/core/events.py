@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .sizes import Need
 from .values import (
     NO_TENANT,
     NO_WORD,
@@ -77,6 +78,14 @@ class LoadingReported:
 @dataclass(frozen=True, slots=True)
 class ReadyReported:
     instance: InstanceId
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationReported:
+    """What the child says that it has allocated: held from now on, instead of its grant."""
+
+    instance: InstanceId
+    need: Need
 
 
 @dataclass(frozen=True, slots=True)
