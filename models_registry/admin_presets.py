@@ -101,6 +101,15 @@ class PresetAdmin(HistoryAdmin):
             },
         ),
         ("Hardware", {"fields": ["n_gpu_layers", "threads", "flash_attn"]}),
+        (
+            "Memory",
+            {
+                "fields": ["placement", "context_cap", "replicas"],
+                "description": "What Corral may choose by itself: where the model goes, while GPU "
+                "layers is unset or auto, and how large its context is, while context is unset. A "
+                "change counts at the next load.",
+            },
+        ),
         ("Batches", {"fields": ["batch_size", "ubatch_size"]}),
         ("KV cache", {"fields": ["cache_type_k", "cache_type_v"]}),
         ("Use", {"fields": ["embeddings"]}),

@@ -58,6 +58,9 @@ class LaunchSpec:
     keep_alive_seconds: float | None = None
     queue_limit: int | None = None
     readiness_probe: bool = False
+    placement: str = "best"  # or now: take what is free
+    context_cap: int | None = None  # tokens for each slot, where the context is open
+    replicas: int = 1
     problem: str = ""
     memory_fingerprint: str = ""
     memory_options: Mapping[str, str] = field(default_factory=dict)
@@ -146,6 +149,9 @@ def _unstartable(preset: Preset, names: set[str], problem: str) -> LaunchSpec:
         keep_alive_seconds=preset.keep_alive,
         queue_limit=preset.queue_limit,
         readiness_probe=preset.readiness_probe,
+        placement=preset.placement,
+        context_cap=preset.context_cap,
+        replicas=preset.replicas,
         problem=problem,
     )
 

@@ -69,7 +69,15 @@ class Priority(models.TextChoices):
     HIGH = "high", "high"
 
 
+class PlacementWish(models.TextChoices):
+    """What a preset whose placement is open wants, when the best place is not free."""
+
+    BEST = "best", "wait for the best place that the machine could give"
+    NOW = "now", "take the best place that is free"
+
+
 _WAIT = [MinValueValidator(0), MaxValueValidator(policy.LONGEST_WAIT)]
+_CONTEXT = [MinValueValidator(policy.LEAST_CONTEXT), MaxValueValidator(policy.MOST_CONTEXT)]
 
 
 class Preset(Revised):
@@ -153,6 +161,33 @@ class Preset(Revised):
         help_text="One `key = value` a line: any other llama-server option, without its dashes.",
     )
 
+    placement = models.CharField(
+        max_length=4,
+        choices=PlacementWish,
+        default=PlacementWish.BEST,
+        help_text="Where it goes while GPU layers is unset or `auto`: one device, several, some "
+        "layers on the host, the host alone. Who waits for the best lets others make way first; "
+        "what is free now may be a slower place.",
+    )
+    context_cap = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[
+            MinValueValidator(policy.LEAST_CONTEXT),
+            MaxValueValidator(policy.MOST_CONTEXT),
+        ],
+        help_text="Tokens for each slot, at most, while context is unset: it is then as large as "
+        "the memory allows, up to this and to what the model was trained for. Unset: the gateway's "
+        "own.",
+    )
+    replicas = models.PositiveIntegerField(
+        default=1,
+        validators=[MinValueValidator(1), MaxValueValidator(policy.MOST_REPLICAS)],
+        help_text="Instances of it at once, at most. A further one starts when all slots answer "
+        "and requests wait, nothing else waits to be loaded, and there is room without evicting "
+        "anything.",
+    )
+
     pinned = models.BooleanField(default=False, help_text="Never evicted for another model.")
     load_on_startup = models.BooleanField(
         default=False, help_text="Loaded when Corral starts, if there is room."
@@ -224,7 +259,11 @@ class Preset(Revised):
         constraints = [
             models.CheckConstraint(
                 condition=models.Q(priority__in=Priority.values), name="preset_priority_is_known"
-            )
+            ),
+            models.CheckConstraint(
+                condition=models.Q(placement__in=PlacementWish.values),
+                name="preset_placement_is_known",
+            ),
         ]
 
     def __str__(self) -> str:

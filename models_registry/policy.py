@@ -18,6 +18,10 @@ LONGEST_WAIT = 86_400.0
 LONGEST_IDLE = 31_536_000.0
 """A year; whoever means for ever writes NEVER."""
 MOST_WAITERS = 1_000_000
+LEAST_CONTEXT = 256
+"""Tokens: the engine rounds every context up to a multiple of it."""
+MOST_CONTEXT = 2**31 - 1
+MOST_REPLICAS = 64
 NEVER = -1.0
 """As keep-alive: idle for however long, it does not end."""
 
@@ -27,6 +31,7 @@ GATEWAYS_OWN = {
     "min_residency": "CORRAL_MIN_RESIDENCY",
     "keep_alive": "CORRAL_MODEL_KEEP_ALIVE",
     "queue_limit": "CORRAL_QUEUE_LIMIT_PER_MODEL",
+    "context_cap": "CORRAL_CONTEXT_PER_SLOT",
 }
 """Field name to the setting that counts while it is unset."""
 

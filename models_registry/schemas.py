@@ -15,7 +15,15 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt
 from models_registry.measurements import total_bytes
 from models_registry.models import Alias
 from models_registry.naming import LONGEST_NAME
-from models_registry.policy import LONGEST_IDLE, LONGEST_WAIT, MOST_WAITERS, NEVER
+from models_registry.policy import (
+    LEAST_CONTEXT,
+    LONGEST_IDLE,
+    LONGEST_WAIT,
+    MOST_CONTEXT,
+    MOST_REPLICAS,
+    MOST_WAITERS,
+    NEVER,
+)
 from models_registry.shapes import Asked, Page, Strict
 from models_registry.validation import LONGEST_OPTIONS
 
@@ -27,6 +35,8 @@ Word = Annotated[str, Field(max_length=10)]
 Seconds = Annotated[StrictFloat, Field(ge=0, le=LONGEST_WAIT, allow_inf_nan=False)]
 IdleSeconds = Annotated[StrictFloat, Field(ge=NEVER, le=LONGEST_IDLE, allow_inf_nan=False)]
 Urgency = Literal["low", "normal", "high"]
+Where = Literal["best", "now"]
+Replicas = Annotated[StrictInt, Field(ge=1, le=MOST_REPLICAS)]
 
 
 def _if_named(**described: Any) -> Any:
@@ -103,6 +113,9 @@ class PresetOptions(Strict):
     sleep_idle: Annotated[StrictInt, Field(ge=1, le=int(LONGEST_IDLE))] | None = Field(
         None, description="Idle seconds until it sleeps; null: it does not."
     )
+    context_cap: Annotated[StrictInt, Field(ge=LEAST_CONTEXT, le=MOST_CONTEXT)] | None = Field(
+        None, description="Tokens for each slot, at most, while ctx_size is null."
+    )
 
 
 class PresetIn(PresetOptions):
@@ -114,6 +127,10 @@ class PresetIn(PresetOptions):
     pinned: StrictBool = False
     load_on_startup: StrictBool = False
     priority: Urgency = "normal"
+    placement: Where = Field(
+        "best", description="Wait for the best place, or take the best that is free now."
+    )
+    replicas: Replicas = Field(1, description="Instances at once, at most.")
     readiness_probe: StrictBool = Field(
         False, description="One token is generated before it counts as loaded."
     )
@@ -131,6 +148,8 @@ class PresetPatch(PresetOptions):
     pinned: StrictBool = _if_named()
     load_on_startup: StrictBool = _if_named()
     priority: Urgency = _if_named()
+    placement: Where = _if_named()
+    replicas: Replicas = _if_named()
     readiness_probe: StrictBool = _if_named()
 
 
@@ -162,6 +181,9 @@ class PresetOut(Schema):
     min_residency: float | None
     keep_alive: float | None
     sleep_idle: int | None
+    placement: str
+    context_cap: int | None
+    replicas: int
     readiness_probe: bool
 
     @staticmethod

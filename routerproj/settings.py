@@ -105,6 +105,17 @@ CORRAL_EVENT_LOG = env.flag("CORRAL_EVENT_LOG", default=False)
 CORRAL_RECORD_DAYS = env.whole("CORRAL_RECORD_DAYS", default=30, least=1)
 """Days for which the record of instances and decisions is kept."""
 
+# Memory -------------------------------------------------------------------------------
+
+CORRAL_CACHE_RAM = env.whole("CORRAL_CACHE_RAM", default=512)
+"""MiB of read prompts that a child keeps on the host (--cache-ram)."""
+CORRAL_CONTEXT_PER_SLOT = env.whole(
+    "CORRAL_CONTEXT_PER_SLOT", default=8192, least=256, most=2**31 - 1
+)
+"""Tokens for each slot, at most, of a preset that leaves its context open."""
+CORRAL_MEASURE_WAIT = env.seconds("CORRAL_MEASURE_WAIT", default=10.0)
+"""Seconds for which a preset waits to be measured, before the estimate counts."""
+
 # The gateway: sizes in bytes, times in seconds ----------------------------------------
 
 CORRAL_NO_AUTH = env.flag("CORRAL_NO_AUTH", default=False)

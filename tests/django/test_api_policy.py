@@ -11,7 +11,9 @@ from .test_policy import WHOLE
 pytestmark = pytest.mark.django_db
 
 PATH = "/presets/user/repo:Q4_K_M"
-UNSET = dict.fromkeys(("max_wait", "queue_limit", "min_residency", "keep_alive", "sleep_idle"))
+UNSET = dict.fromkeys(
+    ("max_wait", "queue_limit", "min_residency", "keep_alive", "sleep_idle", "context_cap")
+)
 
 
 def test_a_new_preset_may_bring_all_of_it(manager, preset):
@@ -29,6 +31,8 @@ def test_a_preset_that_says_nothing_of_it_leaves_it_to_the_gateway(manager, pres
     assert {name: told[name] for name in WHOLE} == UNSET | {
         "priority": "normal",
         "readiness_probe": False,
+        "placement": "best",
+        "replicas": 1,
     }
 
 
@@ -41,7 +45,7 @@ def test_null_leaves_it_to_the_gateway_again(manager, preset):
     assert told["priority"] == "high"
 
 
-@pytest.mark.parametrize("field", ["priority", "readiness_probe"])
+@pytest.mark.parametrize("field", ["priority", "readiness_probe", "placement", "replicas"])
 def test_what_is_always_set_takes_no_null(manager, preset, field):
     assert manager.patch(PATH, {field: None}).param == field
 
@@ -73,6 +77,12 @@ def test_whole_seconds_are_taken_as_well(manager, preset):
         ("sleep_idle", 0),
         ("sleep_idle", 1.5),
         ("readiness_probe", 1),
+        ("placement", "worst"),
+        ("context_cap", 255),
+        ("context_cap", "4096"),
+        ("replicas", 0),
+        ("replicas", 1.0),
+        ("replicas", 65),
     ],
 )
 def test_nonsense_is_refused_at_its_field(manager, preset, field, value):

@@ -36,6 +36,9 @@ WHOLE = {
     "keep_alive": 300.0,
     "sleep_idle": 60,
     "readiness_probe": True,
+    "placement": "now",
+    "context_cap": 16384,
+    "replicas": 2,
 }
 
 
@@ -80,6 +83,7 @@ def test_a_new_preset_leaves_all_of_it_to_the_gateway(made: Callable[..., Preset
         PresetName("a"), fingerprint=spec.fingerprint, parallel=4, stop_timeout_seconds=10.0
     )
     assert not spec.readiness_probe
+    assert (spec.placement, spec.context_cap, spec.replicas) == ("best", None, 1)
 
 
 def test_the_core_is_told_what_the_row_says(made: Callable[..., Preset]) -> None:
@@ -90,6 +94,7 @@ def test_the_core_is_told_what_the_row_says(made: Callable[..., Preset]) -> None
     assert (told.max_wait_seconds, told.min_residency_seconds) == (20.0, 5.0)
     assert told.keep_alive_seconds == 300.0
     assert spec.readiness_probe
+    assert (spec.placement, spec.context_cap, spec.replicas) == ("now", 16384, 2)
 
 
 @pytest.mark.parametrize("priority", ["low", "normal", "high"])
@@ -205,6 +210,9 @@ def test_a_line_may_say_that_it_never_sleeps(made: Callable[..., Preset]) -> Non
         *[("sleep_idle", value) for value in (0, -1, 2**31)],
         *[("queue_limit", value) for value in (-1, 1_000_001)],
         ("stop_timeout", 86_401),
+        *[("placement", value) for value in ("worst", "", "BEST")],
+        *[("context_cap", value) for value in (0, 255, 2**31)],
+        *[("replicas", value) for value in (0, 65, None)],
     ],
 )
 def test_nonsense_is_refused_at_its_field(
@@ -221,6 +229,8 @@ def test_nonsense_is_refused_at_its_field(
         {"min_residency": 30},
         {"min_residency": 7.5, "max_wait": 7.5},
         {"keep_alive": 31_536_000, "max_wait": 86_400, "sleep_idle": 1},
+        {"context_cap": 256, "replicas": 64},
+        {"context_cap": 2**31 - 1, "replicas": 1},
     ],
 )
 def test_the_ends_of_what_may_be_said_are_saved(
@@ -256,11 +266,14 @@ def test_a_model_cannot_stay_longer_than_its_requests_wait(
     assert words in told[at][0]
 
 
-def test_no_row_has_a_class_that_the_scheduler_does_not_know(made: Callable[..., Preset]) -> None:
+@pytest.mark.parametrize("field", ["priority", "placement"])
+def test_no_row_has_a_class_that_the_scheduler_does_not_know(
+    made: Callable[..., Preset], field: str
+) -> None:
     preset = saved(made())
 
     with pytest.raises(IntegrityError), transaction.atomic():
-        Preset.objects.filter(pk=preset.pk).update(priority="urgent")
+        Preset.objects.filter(pk=preset.pk).update(**{field: "urgent"})
 
 
 # The pages ----------------------------------------------------------------------------------
@@ -284,6 +297,9 @@ def test_the_form_says_what_counts_where_nothing_is_set(
         "keep_alive": "unset: until its room is needed (gateway)",
         "sleep_idle": "unset: the engine's own default",
         "readiness_probe": None,
+        "placement": None,
+        "context_cap": "unset: 8192 (gateway)",
+        "replicas": None,
     }
     assert fields["stop_timeout"].widget.attrs["placeholder"] == "unset: 10 (gateway)"
 
