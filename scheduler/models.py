@@ -1,11 +1,20 @@
-"""The record: what ran and why. Append-only; what is true now is asked on the control socket."""
+"""The record: what ran and why. Append-only; what is true now is asked on the control socket.
+
+Beside it, what people say of devices.
+"""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
+from django.core.validators import RegexValidator
 from django.db import models
 from django.utils import timezone
+from simple_history.models import HistoricalRecords
+
+from models_registry.models import Revised
+
+from .protocol import DEVICE_NAME
 
 
 class InstanceRecord(models.Model):
@@ -49,6 +58,37 @@ class DecisionRecord(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.preset}: {self.reason}"
+
+
+class DeviceLimit(Revised):
+    """What Corral may use of one device, in MiB. A change raises the registry's revision: the
+    scheduler then reads it (scheduler/limits.py says what else counts)."""
+
+    device = models.CharField(
+        max_length=64,
+        unique=True,
+        validators=[RegexValidator(DEVICE_NAME, "Write the engine's name of it: CUDA0, or Host.")],
+        help_text="As the engine names it: CUDA0, RPC0, Host.",
+    )
+    budget = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        help_text="MiB that Corral may use of it in all. Unset: all that others leave.",
+    )
+    margin = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        help_text="MiB that stay free. Unset: 1024, of the host a sixteenth.",
+    )
+
+    history = HistoricalRecords()
+
+    class Meta:
+        verbose_name = "device limit"
+        ordering = ["device"]
+
+    def __str__(self) -> str:
+        return self.device
 
 
 def prune_record(days: int) -> int:

@@ -111,7 +111,8 @@ class Reload(_Operation, tag="reload", frozen=True):
     revision: int = 0
 
 
-DeviceName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z][A-Za-z0-9_.:+-]{0,63}\Z")]
+DEVICE_NAME = r"^[A-Za-z][A-Za-z0-9_.:+-]{0,63}\Z"
+DeviceName = Annotated[str, msgspec.Meta(pattern=DEVICE_NAME)]
 DeviceBytes = Annotated[int, msgspec.Meta(ge=0, le=1 << 50)]
 """A pebibyte on one device is nonsense."""
 
