@@ -24,7 +24,7 @@ import struct
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -36,11 +36,8 @@ MOST_STRINGS = 1 << 21
 """In all arrays of a file: vocabularies reach a quarter of a million, their merges twice that."""
 MOST_KEPT = 1 << 16
 """Elements of arrays whose values are kept, over a whole file."""
-LONGEST_ARRAY = 1 << 12
+LONGEST_ARRAY = LONGEST_TEXT = 1 << 12
 """Of one whose values are kept; of a longer one only its length is."""
-LONGEST_TEXT = 1 << 12
-"""Of one whose text is kept."""
-LONGEST_KEY = 1 << 16
 LONGEST_NAME = 1 << 10
 MOST_DIMENSIONS = 4
 MOST_LAYERS = 1 << 10
@@ -76,8 +73,7 @@ class Tensor:
     name: str
     kind: str
     shape: tuple[int, ...]
-    begin: int
-    """Where its bytes begin, from the file's start."""
+    begin: int  # from the file's start
     size: int
 
     @property
@@ -144,9 +140,6 @@ class _Reader:
             raise NotReadable(f"it has a name of {length} bytes")
         return self.take(length).decode(errors="replace")
 
-    def skip_string(self) -> None:
-        self.skip(self.number())
-
     def _fill(self, count: int) -> None:
         if count > self.left:
             raise NotReadable("it is cut off in its header")
@@ -165,7 +158,7 @@ def contents_of(file: BinaryIO, size: int) -> Contents:
     values: dict[str, Value] = {}
     lengths: dict[str, int] = {}
     for _ in range(keys):
-        key = reader.string(LONGEST_KEY)
+        key = reader.string(LONGEST_NAME)
         if key in values or key in lengths:
             raise NotReadable(f"it says {key[:100]} twice")
         found = _value(reader)
@@ -249,7 +242,7 @@ def _strings(reader: _Reader, count: int) -> _Length:
     if reader.strings_left < 0:
         raise NotReadable(f"it has arrays of more than {MOST_STRINGS} strings")
     for _ in range(count):
-        reader.skip_string()
+        reader.skip(reader.number())
     return _Length(count)
 
 
@@ -298,14 +291,9 @@ def _in_place(infos: Sequence[Info], data: int, alignment: int, size: int) -> li
 Placed = Sequence[tuple[str, bool]]
 
 
-def blocks_in(files: Iterable[Sequence[Tensor]]) -> int:
-    numbers = [block for file in files for tensor in file if (block := _block(tensor)) is not None]
-    return max(numbers, default=-1) + 1
-
-
 def mapped(files: Sequence[Sequence[Tensor]], placed: Placed = ()) -> list[int]:
     """Bytes with none, one, … and all layers, the output layer too, on other devices."""
-    blocks = blocks_in(files)
+    blocks = max((_block(tensor) for file in files for tensor in file), default=-1) + 1
     if blocks > MOST_LAYERS:
         raise NotReadable(f"its tensors name {blocks} layers")
     patterns = [(re.compile(pattern), on_host) for pattern, on_host in placed]
@@ -330,9 +318,8 @@ def _spans(
         first, last = reach.get(layer, (tensor.begin, tensor.end))
         reach[layer] = (min(first, tensor.begin), max(last, tensor.end))
     spans = []
-    first, last = reach.get(-1, (sys.maxsize, 0))
-    spans.append(max(0, last - first))
-    for layer in range(blocks + 1):
+    first, last = sys.maxsize, 0
+    for layer in range(-1, blocks + 1):
         begin, end = reach.get(layer, (sys.maxsize, 0))
         first, last = min(first, begin), max(last, end)
         spans.append(max(0, last - first))
@@ -341,24 +328,20 @@ def _spans(
 
 def _layer(tensor: Tensor, blocks: int) -> int:
     """-1 for what stands before the layers, and is always the host's."""
-    number = _block(tensor)
-    if number is not None:
-        return number
     if tensor.name.startswith(("output", "cls")):
         return blocks
-    return 0 if tensor.name.startswith("rope") else -1
+    return 0 if tensor.name.startswith("rope") else _block(tensor)
 
 
-def _block(tensor: Tensor) -> int | None:
+def _block(tensor: Tensor) -> int:
     found = _BLOCK.match(tensor.name)
-    return int(found[1]) if found else None
+    return int(found[1]) if found else -1
 
 
 # The program ----------------------------------------------------------------------------------
 
 
 def contents_at(path: str) -> Contents:
-    """Raises NotReadable and OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # opening a pipe would wait
     with os.fdopen(descriptor, "rb", buffering=0) as file:
         found = os.fstat(descriptor)
@@ -368,7 +351,7 @@ def contents_at(path: str) -> Contents:
 
 
 def whole(paths: Sequence[str], placed: Placed) -> dict[str, object]:
-    """Raises NotReadable and OSError."""
+    """Of all files of a model. Raises NotReadable and OSError."""
     shards = []
     for path in paths:
         try:
@@ -379,9 +362,7 @@ def whole(paths: Sequence[str], placed: Placed) -> dict[str, object]:
     if len(set(names)) < len(names):
         raise NotReadable("two of its files have a tensor of the same name")
     tensors = [
-        (each.name, each.kind, each.shape, each.begin, each.size, number)
-        for number, shard in enumerate(shards)
-        for each in shard.tensors
+        (*astuple(each), number) for number, shard in enumerate(shards) for each in shard.tensors
     ]
     return {
         "values": shards[0].values,
@@ -392,7 +373,6 @@ def whole(paths: Sequence[str], placed: Placed) -> dict[str, object]:
 
 
 def _end_with_stdin() -> None:
-    """Whoever started us holds its other end."""
     sys.stdin.buffer.read()
     os._exit(3)
 
@@ -401,7 +381,7 @@ def main(argv: list[str]) -> int:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
     asked = json.loads(argv[0])
-    threading.Thread(target=_end_with_stdin, daemon=True).start()
+    threading.Thread(target=_end_with_stdin, daemon=True).start()  # whoever started us holds it
     try:
         found = whole(asked["shards"], asked["placed"])
     except OSError as failure:
