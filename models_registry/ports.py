@@ -6,9 +6,17 @@ admin's views; each raises SchedulerUnavailable when nobody answers on the contr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol
+
+if TYPE_CHECKING:
+    from models_registry.launch import LaunchSpec
+
+PlacementWish = Literal["best", "now"]
+"""Wait for the best place that the machine could give, or take the best that is free."""
+PlacementKind = Literal["fixed", "whole", "spread", "partial", "host"]
+"""As its options say; on one device; on several; some layers on the host; on the host alone."""
 
 
 class SchedulerUnavailable(Exception):
@@ -27,12 +35,56 @@ class SchedulerRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Running:
+    """One instance: where it is and why there; bytes on each device as they were predicted when it
+    started, and as it reports them (empty before). `context` 0: as its options say."""
+
+    instance: int
+    state: str
+    kind: PlacementKind | None = None
+    layers: Mapping[str, int] = field(default_factory=dict)
+    context: int = 0
+    why: str = ""
+    predicted: Mapping[str, int] = field(default_factory=dict)
+    actual: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """Where a preset would go: `kind` None when nowhere; `problem` then says why, with the figures.
+
+    `layers` and `bytes` are by device, `context` in tokens over all slots (0: as its options say).
+    `evicts` are the presets that would go for it; `waits`: it would not start at once.
+    """
+
+    kind: PlacementKind | None = None
+    layers: dict[str, int] = field(default_factory=dict)
+    context: int = 0
+    bytes: dict[str, int] = field(default_factory=dict)
+    evicts: list[str] = field(default_factory=list)
+    waits: bool = False
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FitAnswer:
+    """`empty`: on the machine without any instance, other programs using what they use now.
+    `estimated`: nobody has measured it yet."""
+
+    preset: str
+    estimated: bool
+    now: Fitting
+    empty: Fitting
+
+
+@dataclass(frozen=True, slots=True)
 class PresetStatus:
     """A preset's live side. `state` is unloaded, loading, loaded, sleeping, draining or stopping.
 
     `failure` is empty, or the reason and last words of the last failed load, and `exit` how its
     child ended. `stale`: what runs was started before the preset's last change. `progress` is 0 to
     1 while it loads. `holdup` says in words what its waiters wait for, but for its own load.
+    `running` are its instances.
     """
 
     state: str
@@ -43,6 +95,7 @@ class PresetStatus:
     progress: float | None = None
     exit: str = ""
     holdup: str = ""
+    running: tuple[Running, ...] = ()
 
 
 class Scheduler(Protocol):
@@ -68,6 +121,15 @@ class Scheduler(Protocol):
         """What a start would run, program first, for these rendered options. Asks no process; the
         socket's path, which is another one at each start, is a placeholder. Raises EngineMissing.
         """
+        ...
+
+    def fit(self, preset: str) -> FitAnswer:
+        """Where the preset as it is saved would go; nothing is changed."""
+        ...
+
+    def fit_edited(self, spec: LaunchSpec) -> FitAnswer:
+        """The same for a preset that is being edited. It may take seconds: a model that has not
+        been measured is read."""
         ...
 
     def statuses(self) -> dict[str, PresetStatus]:

@@ -9,12 +9,13 @@ from ninja import Query, Router
 
 from models_registry.access import Needs
 from models_registry.shapes import Page, Paged
-from scheduler.describing import explained, live_snapshot, status, waiters_of
+from scheduler.describing import explained, live_devices, live_snapshot, status, waiters_of
 from scheduler.models import DecisionRecord, InstanceRecord
 from scheduler.protocol import Explained
 from scheduler.schemas import (
     DecisionRecordFilter,
     DecisionRecordOut,
+    DeviceStateOut,
     ExplainedOut,
     InstanceOut,
     InstanceRecordFilter,
@@ -36,6 +37,12 @@ VIEW_DECISIONS = Needs("scheduler.view_decisionrecord")
 def list_instances(request: HttpRequest, page: Query[Page]) -> dict[str, Any]:
     """The children that run now."""
     return page.of(live_snapshot().instances)
+
+
+@live.get("/devices", auth=VIEW_INSTANCES, response=Paged[DeviceStateOut])
+def list_devices(request: HttpRequest, page: Query[Page]) -> dict[str, Any]:
+    """What each device has in memory, and who holds how much of it."""
+    return page.of(live_devices())
 
 
 @live.get("/queue", auth=VIEW_INSTANCES, response=Paged[QueueEntryOut])

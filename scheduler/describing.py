@@ -13,6 +13,9 @@ from models_registry.revision import registry_revision
 from .client import call
 from .protocol import (
     REQUEST_TEXT,
+    Devices,
+    DevicesState,
+    DeviceState,
     Explain,
     Explained,
     Operation,
@@ -29,6 +32,11 @@ T = TypeVar("T")
 def live_snapshot() -> SnapshotState:
     """Raises Refused when the scheduler does not answer."""
     return _told(Snapshot(id=1), SnapshotState)
+
+
+def live_devices() -> list[DeviceState]:
+    """Raises Refused when the scheduler does not answer."""
+    return _told(Devices(id=1), DevicesState).devices
 
 
 def waiters_of(preset: str, *, limit: int, offset: int) -> WaitersPage:

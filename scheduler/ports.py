@@ -9,16 +9,25 @@ import msgspec
 from django.conf import settings
 
 from models_registry.engine_path import llama_server
-from models_registry.ports import PresetStatus, SchedulerRefused, SchedulerUnavailable
+from models_registry.launch import LaunchSpec
+from models_registry.ports import (
+    FitAnswer,
+    PresetStatus,
+    Running,
+    SchedulerRefused,
+    SchedulerUnavailable,
+)
 
 from .client import call
 from .protocol import (
     Apply,
     Failure,
+    Fit,
     HoldupName,
     InstanceState,
     Load,
     Operation,
+    PlacementWish,
     QueueEntry,
     Refused,
     Reload,
@@ -32,6 +41,8 @@ _HELD_UP: dict[HoldupName, str] = {
     "loader": "another load is under way",
     "room": "another model makes way",
     "busy": "all that could make way are answering",
+    "memory": "other programs use the memory that it needs",
+    "measuring": "what it takes in memory is being measured",
     "slot": "all its slots are answering",
 }
 
@@ -67,6 +78,17 @@ class ControlSocketScheduler:
 
     def reload(self, revision: int) -> None:
         self._call(Reload(id=1, revision=revision))
+
+    def fit(self, preset: str) -> FitAnswer:
+        return msgspec.convert(self._call(Fit(id=1, preset=preset)), FitAnswer)
+
+    def fit_edited(self, spec: LaunchSpec) -> FitAnswer:
+        from .measuring.shapes import shape_data_of  # costs what only this question needs
+
+        shape, estimated = shape_data_of(spec)
+        wish: PlacementWish = "now" if spec.placement == "now" else "best"
+        ask = Fit(1, spec.preset, shape, wish, estimated)
+        return msgspec.convert(self._call(ask), FitAnswer)
 
     def statuses(self) -> dict[str, PresetStatus]:
         return statuses_of(msgspec.convert(self._call(Snapshot(id=1)), SnapshotState))
@@ -127,6 +149,20 @@ def _status(
         progress=next((i.progress for i in instances if i.state == "loading"), None),
         exit=_exit(failure) if failure is not None else "",
         holdup=_HELD_UP.get(holdup, "") if holdup is not None else "",
+        running=tuple(map(_running, instances)),
+    )
+
+
+def _running(instance: InstanceState) -> Running:
+    return Running(
+        instance=instance.instance,
+        state=instance.state,
+        kind=instance.placement,
+        layers=instance.layers,
+        context=instance.context,
+        why=instance.why,
+        predicted=instance.predicted,
+        actual=instance.actual,
     )
 
 

@@ -14,6 +14,13 @@ from .errors import ERRORS as ERRORS
 from .errors import ErrorKind as ErrorKind
 from .errors import Refused as Refused
 from .errors import retry_after as retry_after
+from .memory_states import DeviceInstance as DeviceInstance
+from .memory_states import DevicesState as DevicesState
+from .memory_states import DeviceState as DeviceState
+from .memory_states import FitAnswer as FitAnswer
+from .memory_states import Fitting as Fitting
+from .memory_states import PlacementKind as PlacementKind
+from .memory_states import PlacementWish as PlacementWish
 
 LINE_LIMIT = 1 << 20
 """Bytes in one line, newline included."""
@@ -130,6 +137,21 @@ class Snapshot(_Operation, tag="snapshot", frozen=True):
     pass
 
 
+class Devices(_Operation, tag="devices", frozen=True):
+    """What each device has, and who holds how much of it."""
+
+
+class Fit(_Operation, tag="fit", frozen=True):
+    """Where `preset` would go now, and on an empty machine; nothing is changed. With `shape` (what
+    it takes, as scheduler/measuring/shapes.py writes it) the answer is for that, with `placement`
+    and `estimated` as given; without it for the preset as it is saved, with what is known of it."""
+
+    preset: str
+    shape: dict[str, Any] | None = None
+    placement: PlacementWish = "best"
+    estimated: bool = False
+
+
 class Waiters(_Operation, tag="waiters", frozen=True):
     """One page of those who wait for `preset`, from among the first LAST_SHOWN of them."""
 
@@ -165,6 +187,8 @@ Operation = (
     | Reload
     | Measured
     | Snapshot
+    | Devices
+    | Fit
     | Waiters
     | Explain
     | Ping
@@ -212,7 +236,12 @@ class Ended(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class InstanceState(msgspec.Struct, frozen=True):
-    """A running child in a snapshot. Times are seconds ago; `progress` is 0 to 1 while loading."""
+    """A running child in a snapshot. Times are seconds ago; `progress` is 0 to 1 while loading.
+
+    `placement`, the `layers` of each device, `context` (tokens over all slots; 0: as its options
+    say) and `why` are what it was started with and the reason of the choice. Bytes on each device:
+    `predicted` at its start, `actual` as it reports it (empty before), `held` in the ledger.
+    """
 
     instance: int
     preset: str
@@ -227,6 +256,13 @@ class InstanceState(msgspec.Struct, frozen=True):
     progress: float | None = None
     args: list[str] = []
     meta: dict[str, Any] = {}  # what the child reported when it became ready
+    placement: PlacementKind | None = None
+    layers: dict[str, int] = {}
+    context: int = 0
+    why: str = ""
+    predicted: dict[str, int] = {}
+    actual: dict[str, int] = {}
+    held: dict[str, int] = {}
 
 
 class Victim(msgspec.Struct, frozen=True):
@@ -236,9 +272,10 @@ class Victim(msgspec.Struct, frozen=True):
     preset: str
 
 
-HoldupName = Literal["turn", "loader", "room", "busy", "load", "slot"]
+HoldupName = Literal["turn", "loader", "room", "busy", "memory", "measuring", "load", "slot"]
 """What a queued preset waits for: that others are loaded first; that another load ends; that its
-victims have gone; that one of those who answer drains; its own load; a free slot."""
+victims have gone; that one of those who answer drains; that other programs free memory; that it is
+measured; its own load; a free slot."""
 
 
 class QueueEntry(msgspec.Struct, frozen=True):

@@ -9,10 +9,16 @@ from ninja import Schema
 from pydantic import Field
 
 from models_registry.shapes import Moment, Page
-from scheduler.protocol import LAST_SHOWN, HoldupName
+from scheduler.protocol import LAST_SHOWN, HoldupName, PlacementKind
 
 _PRESET = Field("", max_length=200, description="Of this preset only.")
 _KIND = Field("", max_length=30, description="Of this kind only.")
+
+
+_PLACEMENT = (
+    "fixed: as its options say. whole: on one device. spread: on several. partial: some layers on "
+    "the host. host: all of it there."
+)
 
 
 class InstanceOut(Schema):
@@ -29,6 +35,44 @@ class InstanceOut(Schema):
     progress: float | None = Field(description="0 to 1 while it loads.")
     args: list[str]
     meta: dict[str, Any] = Field(description="What the child reported when it became ready.")
+    placement: PlacementKind | None = Field(description=_PLACEMENT)
+    layers: dict[str, int] = Field(description="How many each device has.")
+    context: int = Field(description="Tokens over all slots; 0: as its options say.")
+    why: str = Field(description="The reason of the placement.")
+    predicted: dict[str, int] = Field(description="Bytes on each device, as thought at its start.")
+    actual: dict[str, int] = Field(description="The same as it reports them once it is loaded.")
+    held: dict[str, int] = Field(description="The same as the ledger counts them.")
+
+
+class DeviceInstanceOut(Schema):
+    instance: int
+    preset: str
+    held: int
+    predicted: int
+    actual: int | None = Field(description="null until it has reported.")
+
+
+class DeviceStateOut(Schema):
+    """Bytes."""
+
+    device: str
+    description: str
+    kind: str
+    total: int
+    free: int
+    external: int = Field(description="What other programs use.")
+    held: int
+    returning: int = Field(description="Of instances that are gone and not seen free yet.")
+    leaving: int = Field(description="Of instances that go.")
+    margin: int = Field(description="Stays free.")
+    budget: int | None = Field(description="What Corral may use of it in all; null: the rest.")
+    available: int = Field(description="Neither held, returning nor external; within the budget.")
+    utilisation: float | None = Field(description="0 to 1.")
+    temperature: float | None = Field(description="Degrees Celsius.")
+    power: float | None = Field(description="Watts.")
+    stale: float | None = Field(description="Seconds for which it could not be read.")
+    warning: str
+    instances: list[DeviceInstanceOut]
 
 
 class VictimOut(Schema):
@@ -39,7 +83,9 @@ class VictimOut(Schema):
 _HOLDUP = (
     "turn: other models are loaded first. loader: it is the next; another load is under way. room: "
     "it is the next; `victims` are on their way out. busy: it is the next; all that could make way "
-    "are answering. load: its model is being loaded. slot: its model answers as many as it may."
+    "are answering. memory: it is the next; other programs use the memory that it needs. "
+    "measuring: it is the next; what it takes is being measured. load: its model is being loaded. "
+    "slot: its model answers as many as it may."
 )
 _VICTIMS = "Instances that go, or drain, for it."
 _DRAIN_IN = "Seconds until a busy model takes no new request for its sake, at the latest."
