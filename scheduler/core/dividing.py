@@ -1,0 +1,69 @@
+"""Which layers go to which device: each gets one run of them, in the engine's order.
+
+`ends[i]` is what the first `i` layers take, so a run from `a` up to `b` takes `ends[b] - ends[a]`.
+Only layers from some `start` on are divided; `rooms` is how many bytes each device has for them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+
+
+def most_layers(ends: Sequence[int], rooms: Sequence[int], first_fixed: int) -> int:
+    """How many layers, counted from the last, fit on the devices at the very most; the first that
+    has one holds `first_fixed` besides."""
+    last = len(ends) - 1
+    begin = behind = last
+    for room in reversed(rooms):
+        begin = min(begin, _earliest(ends, behind, room - first_fixed))
+        behind = _earliest(ends, behind, room)
+    return last - begin
+
+
+def divide(
+    ends: Sequence[int], start: int, rooms: Sequence[int], shares: Sequence[int]
+) -> tuple[int, ...] | None:
+    """How many of the layers from `start` on each device gets: in proportion to `shares`, shifted
+    so that each has room for its own, and the first has one. None: they do not fit so."""
+    last = len(ends) - 1
+    # Where each run must end at the earliest, that those behind it can take the rest.
+    least_ends = [last]
+    for room in reversed(rooms[1:]):
+        least_ends.append(_earliest(ends, least_ends[-1], room))
+    least_ends.reverse()
+
+    counts: list[int] = []
+    begin, passed, total = start, 0, sum(shares) or 1
+    for room, share, least in zip(rooms, shares, least_ends, strict=True):
+        passed += share
+        least = max(least, begin if counts else begin + 1)
+        most = _latest(ends, begin, room)
+        if most < least:
+            return None
+        in_proportion = start + ((last - start) * passed + total // 2) // total
+        end = min(max(in_proportion, least), most)
+        counts.append(end - begin)
+        begin = end
+    return tuple(counts)
+
+
+def sets_of_devices(shares: Sequence[int], fewest: int) -> Iterator[Sequence[int]]:
+    """Indexes of devices, in order: those with the largest shares, `fewest` of them, then one more
+    each time. Then all from each device on: where the first of all cannot hold what the first one
+    holds besides, another may be the first."""
+    largest = sorted(range(len(shares)), key=lambda index: -shares[index])
+    for count in range(fewest, len(shares) + 1):
+        yield sorted(largest[:count])
+    for first in range(1, len(shares) - fewest + 1):
+        yield range(first, len(shares))
+
+
+def _earliest(ends: Sequence[int], end: int, room: int) -> int:
+    """Where a run up to `end` may begin at the earliest."""
+    return min(end, bisect_left(ends, ends[end] - room))
+
+
+def _latest(ends: Sequence[int], begin: int, room: int) -> int:
+    """Where a run from `begin` on may end at the latest."""
+    return max(begin, bisect_right(ends, ends[begin] + room) - 1)

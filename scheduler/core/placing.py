@@ -1,0 +1,275 @@
+"""Where a model may be put, best first (L9), what it takes there, and whether that fits (L1, L2).
+
+Bytes throughout. A step is the index of one of a shape's contexts, 0 the smallest. `free` is what
+may be taken of each device, `mapped` what others hold of each file already.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from types import MappingProxyType
+
+from .dividing import divide, most_layers, sets_of_devices
+from .sizes import (
+    FIXED,
+    HOST,
+    ON_HOST,
+    Bytes,
+    DeviceId,
+    FileId,
+    FixedShape,
+    Kind,
+    Need,
+    OpenShape,
+    Placement,
+    Shape,
+)
+
+Free = Mapping[DeviceId, int]
+"""A device that is not in it limits nothing."""
+Mapped = Mapping[FileId, int]
+NOTHING_MAPPED: Mapped = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """Placements that are equally good."""
+
+    kind: Kind
+    placements: tuple[Placement, ...]
+
+
+def steps(shape: Shape) -> int:
+    """How many contexts there are to choose from."""
+    return len(shape.sizes) if isinstance(shape, FixedShape) else len(shape.contexts)
+
+
+def context_at(shape: Shape, step: int) -> int:
+    """Tokens; 0: as the preset's options say."""
+    return shape.sizes[step][0] if isinstance(shape, FixedShape) else shape.contexts[step]
+
+
+def need_of(shape: Shape, placement: Placement, step: int) -> Need:
+    """What the placement takes. A FixedShape's need is the same wherever it is put."""
+    if isinstance(shape, FixedShape):
+        return shape.sizes[step][1]
+    return _AtStep.of(shape, step).need(placement)
+
+
+def tiers(
+    shape: Shape,
+    free: Free,
+    roomy: Free,
+    *,
+    mapped: Mapped = NOTHING_MAPPED,
+    mapped_roomy: Mapped = NOTHING_MAPPED,
+) -> Iterator[Tier]:
+    """L9, best first, at the smallest context: only placements that fit `free`, what is to be had
+    now, or `roomy`, what would be with every unpinned instance gone. Nothing: it fits neither."""
+    rooms = [(free, mapped)]
+    if (roomy, mapped_roomy) != (free, mapped):
+        rooms.append((roomy, mapped_roomy))
+    if isinstance(shape, FixedShape):
+        if any(fits(need_of(shape, FIXED, 0), *room) for room in rooms):
+            yield Tier(Kind.FIXED, (FIXED,))
+        return
+    at = _AtStep.of(shape, 0)
+    sides = [_Side.of(at, *room) for room in rooms]
+    yield from _tier(Kind.WHOLE, _whole(at, sides))
+    yield from _tier(Kind.SPREAD, _divided(Kind.SPREAD, sides, len(shape.layers)))
+    most = max(side.most for side in sides)
+    for count in range(min(most, len(shape.layers) - 1), 0, -1):
+        yield from _tier(Kind.PARTIAL, _divided(Kind.PARTIAL, sides, count))
+    yield from _tier(Kind.HOST, [ON_HOST] if any(s.has_room(ON_HOST) for s in sides) else [])
+
+
+def best(shape: Shape, roomy: Free, mapped: Mapped = NOTHING_MAPPED) -> Tier | None:
+    """The best there would be with every unpinned instance gone. None: it is too large."""
+    return next(tiers(shape, roomy, roomy, mapped=mapped, mapped_roomy=mapped), None)
+
+
+def fits(need: Need, free: Free, mapped: Mapped = NOTHING_MAPPED) -> bool:
+    return all(size <= free.get(device, size) for device, size in _taken(need, mapped))
+
+
+def missing(need: Need, free: Free, mapped: Mapped = NOTHING_MAPPED) -> Bytes:
+    """By how much it does not fit; empty when it does."""
+    return tuple(
+        (device, size - free[device])
+        for device, size in _taken(need, mapped)
+        if device in free and size > free[device]
+    )
+
+
+def largest(shape: Shape, placement: Placement, free: Free, mapped: Mapped = NOTHING_MAPPED) -> int:
+    """L2: the step of the largest context that fits; 0 also when none does."""
+    for step in range(steps(shape) - 1, 0, -1):
+        if fits(need_of(shape, placement, step), free, mapped):
+            return step
+    return 0
+
+
+def clipped(need: Need, most: Free) -> Need:
+    """L6: no more than `most` of any device, so that an estimate that is too large for the empty
+    machine takes all of it. On the host, mapped bytes are cut before its own."""
+    own = tuple((device, min(size, most.get(device, size))) for device, size in need.own)
+    files = need.mapped
+    if HOST in most:
+        left = most[HOST] - sum(size for device, size in own if device == HOST)
+        cut = []
+        for file, size in files:
+            cut.append((file, max(0, min(size, left))))
+            left -= cut[-1][1]
+        files = tuple(cut)
+    return Need(
+        tuple((device, size) for device, size in own if size > 0),
+        tuple((file, size) for file, size in files if size),
+    )
+
+
+def _taken(need: Need, mapped: Mapped) -> Bytes:
+    """What it takes of each device; of a file only what is not mapped yet."""
+    more = sum(max(0, size - mapped.get(file, 0)) for file, size in need.mapped)
+    if not more:
+        return need.own
+    own = dict(need.own)
+    own[HOST] = own.get(HOST, 0) + more
+    return tuple(own.items())
+
+
+# What a model takes -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _AtStep:
+    """A shape at one of its contexts. `ends[i]` is what its first `i` layers take on a device,
+    `caches[i]` what they take on the host beside the file."""
+
+    shape: OpenShape
+    step: int
+    ends: list[int]
+    caches: list[int]
+
+    @classmethod
+    def of(cls, shape: OpenShape, step: int) -> _AtStep:
+        ends = accumulate((layer.weights + layer.cache[step] for layer in shape.layers), initial=0)
+        caches = accumulate((layer.cache[step] for layer in shape.layers), initial=0)
+        return cls(shape, step, list(ends), list(caches))
+
+    @property
+    def per_device(self) -> int:
+        """On each device that has a layer, beside its layers."""
+        return self.shape.device_compute[self.step] + self.shape.device_fixed
+
+    def need(self, placement: Placement) -> Need:
+        """As it was measured, else the sum of its parts."""
+        for measured, needs in self.shape.measured:
+            if measured == placement:
+                return needs[self.step]
+        layers = [(device, count) for device, count in placement.layers if count]
+        on_devices = sum(count for _, count in layers)
+        own: list[tuple[DeviceId, int]] = []
+        begin, besides = len(self.shape.layers) - on_devices, self.shape.first_device_fixed
+        for device, count in layers:
+            size = self.ends[begin + count] - self.ends[begin] + self.per_device + besides
+            own.append((device, size))
+            begin, besides = begin + count, 0
+        host, mapped = self.on_host(on_devices)
+        own.append((HOST, host))
+        return Need(
+            tuple((device, size) for device, size in own if size),
+            ((self.shape.file, mapped),) if mapped else (),
+        )
+
+    def on_host(self, on_devices: int) -> tuple[int, int]:
+        """What the host holds itself, and what it maps, with so many layers on devices."""
+        shape = self.shape
+        rest = len(shape.layers) - on_devices
+        own = shape.host_fixed + shape.host_compute[rest > 0][self.step] + self.caches[rest]
+        if not on_devices:
+            own += shape.first_device_fixed
+        mapped = shape.mapped[on_devices]
+        return (own, mapped) if shape.file else (own + mapped, 0)
+
+
+# Where it may be put ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """A model beside what it may take. In the order of its devices: `shares` is what is free
+    there, `rooms` how much of that is for layers. No more layers than `most` fit there."""
+
+    at: _AtStep
+    free: Free
+    mapped: Mapped
+    shares: list[int]
+    rooms: list[int]
+    most: int
+
+    @classmethod
+    def of(cls, at: _AtStep, free: Free, mapped: Mapped) -> _Side:
+        besides = at.shape.first_device_fixed
+        everything = at.ends[-1] + at.per_device + besides
+        shares = [max(0, free.get(device, everything)) for device in at.shape.devices]
+        rooms = [share - at.per_device for share in shares]
+        return cls(at, free, mapped, shares, rooms, most_layers(at.ends, rooms, besides))
+
+    def has_room(self, placement: Placement) -> bool:
+        return fits(self.at.need(placement), self.free, self.mapped)
+
+    def host_has_room(self, on_devices: int) -> bool:
+        if HOST not in self.free:
+            return True
+        own, mapped = self.at.on_host(on_devices)
+        already = self.mapped.get(self.at.shape.file, 0)
+        return own + max(0, mapped - already) <= self.free[HOST]
+
+    def divided(self, kind: Kind, count: int) -> Placement | None:
+        """The last `count` layers on the fewest devices that suffice, those with most free first;
+        at least two for a spread. None: they do not fit."""
+        if count > self.most or not self.host_has_room(count):
+            return None
+        start = len(self.at.shape.layers) - count
+        fewest = 2 if kind is Kind.SPREAD else 1
+        for indexes in sets_of_devices(self.shares, fewest):
+            rooms = [self.rooms[index] for index in indexes]
+            rooms[0] -= self.at.shape.first_device_fixed
+            shares = [self.shares[index] for index in indexes]
+            counts = divide(self.at.ends, start, rooms, shares)
+            if counts is None:
+                continue
+            devices = (self.at.shape.devices[index] for index in indexes)
+            runs = tuple(run for run in zip(devices, counts, strict=True) if run[1])
+            placement = Placement(kind, runs)
+            if len(runs) >= fewest and self.has_room(placement):
+                return placement
+        return None
+
+
+def _tier(kind: Kind, placements: list[Placement]) -> Iterator[Tier]:
+    if placements:
+        yield Tier(kind, tuple(placements))
+
+
+def _whole(at: _AtStep, sides: list[_Side]) -> list[Placement]:
+    """Best fit: least left over on the device first, where it fits now before where it would."""
+    found: list[tuple[int, float, int, Placement]] = []
+    for index, device in enumerate(at.shape.devices):
+        placement = Placement(Kind.WHOLE, ((device, len(at.shape.layers)),))
+        need = at.need(placement)
+        for rank, side in enumerate(sides):
+            if fits(need, side.free, side.mapped):
+                left = side.free.get(device, math.inf) - dict(need.own).get(device, 0)
+                found.append((rank, left, index, placement))
+                break
+    return [placement for *_, placement in sorted(found, key=lambda one: one[:3])]
+
+
+def _divided(kind: Kind, sides: list[_Side], count: int) -> list[Placement]:
+    """One made for each side, where it fits at all."""
+    made = (side.divided(kind, count) for side in sides)
+    return list(dict.fromkeys(placement for placement in made if placement is not None))

@@ -1,0 +1,48 @@
+"""Small models and machines for the tests of placing."""
+
+from __future__ import annotations
+
+from scheduler.core.sizes import HOST, DeviceId, FileId, Kind, Layer, OpenShape, Placement
+
+A, B, C, D = (DeviceId(name) for name in ("CUDA0", "CUDA1", "CUDA2", "CUDA3"))
+FILE = FileId("model.gguf")
+GIB = 1 << 30
+
+
+def model(*weights: int, cache=(0,), devices=(A,), **parts) -> OpenShape:
+    """Layers of such weights, the output layer last. `cache` is each layer's, per context; with
+    nothing else said, nothing else takes any memory."""
+    nothing = (0,) * len(cache)
+    parts = {
+        "contexts": tuple(4096 << step for step in range(len(cache))),
+        "file": FILE,
+        "mapped": (0,) * (len(weights) + 1),
+        "device_compute": nothing,
+        "host_compute": (nothing, nothing),
+        **parts,
+    }
+    layers = tuple(Layer(size, tuple(cache)) for size in weights)
+    return OpenShape(layers=layers, devices=tuple(devices), **parts)
+
+
+def whole(device: DeviceId, layers: int) -> Placement:
+    return Placement(Kind.WHOLE, ((device, layers),))
+
+
+def spread(**layers: int) -> Placement:
+    return Placement(Kind.SPREAD, runs(layers))
+
+
+def partial(**layers: int) -> Placement:
+    return Placement(Kind.PARTIAL, runs(layers))
+
+
+def runs(layers: dict[str, int]):
+    """`a=2, b=3`: two layers on A, then three on B."""
+    devices = {"a": A, "b": B, "c": C, "d": D}
+    return tuple((devices[name], count) for name, count in layers.items())
+
+
+def free(host: int | None = None, **sizes: int) -> dict[DeviceId, int]:
+    found = dict(runs(sizes))
+    return found if host is None else {**found, HOST: host}

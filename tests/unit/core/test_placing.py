@@ -1,0 +1,395 @@
+"""L9: where a model may be put, best first; L1, L2: what it takes there, and whether that fits."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import pytest
+
+from scheduler.core.placing import (
+    best,
+    clipped,
+    context_at,
+    fits,
+    largest,
+    missing,
+    need_of,
+    steps,
+    tiers,
+)
+from scheduler.core.sizes import FIXED, HOST, ON_HOST, FileId, FixedShape, Kind, Need
+
+from .shapes import FILE, GIB, A, B, C, D, free, model, partial, spread, whole
+
+
+def offered(shape, now, later=None, **mapped):
+    """All placements, tier by tier; a machine without instances where only `now` is given."""
+    roomy = now if later is None else later
+    return [list(tier.placements) for tier in tiers(shape, now, roomy, **mapped)]
+
+
+def only(kind: Kind, shape, now, later=None):
+    """The placements of the one tier of this kind; none where there is no such tier."""
+    found = [t.placements for t in tiers(shape, now, now if later is None else later)]
+    of_kind = [placements for placements in found if placements[0].kind is kind]
+    assert len(of_kind) <= 1
+    return list(of_kind[0]) if of_kind else []
+
+
+# What a placement takes -----------------------------------------------------------------
+
+UNEVEN = model(1, 20, 300, 4000, 50000, devices=(A, B, C), mapped=(9, 8, 7, 6, 5, 4))
+
+
+def sizes(need: Need) -> dict:
+    assert len(dict(need.own)) == len(need.own)
+    return dict(need.own)
+
+
+def test_the_devices_get_the_last_layers_in_runs_and_the_first_device_the_earlier_ones():
+    need = need_of(UNEVEN, spread(a=2, b=1, c=2), 0)
+
+    assert sizes(need) == {A: 21, B: 300, C: 54000}
+
+
+def test_of_a_partial_placement_the_last_layers_are_on_devices_and_the_rest_is_the_hosts():
+    need = need_of(UNEVEN, partial(a=1, c=2), 0)
+
+    assert sizes(need) == {A: 300, C: 54000}
+    assert need.mapped == ((FILE, 6),)
+
+
+def test_a_device_without_a_layer_holds_nothing():
+    shape = model(1, 1, devices=(A, B), device_compute=(5,), device_fixed=7)
+
+    assert sizes(need_of(shape, spread(a=0, b=2), 0)) == {B: 14}
+
+
+def test_each_device_computes_and_has_its_driver_and_the_first_has_the_projector():
+    shape = model(
+        1, 1, 1, devices=(A, B), device_compute=(10,), device_fixed=100, first_device_fixed=1000
+    )
+
+    assert sizes(need_of(shape, spread(a=1, b=2), 0)) == {A: 1111, B: 112}
+    assert sizes(need_of(shape, spread(a=0, b=3), 0)) == {B: 1113}
+    assert sizes(need_of(shape, ON_HOST, 0)) == {HOST: 1000}
+
+
+def test_the_host_keeps_the_cache_of_its_layers_and_computes_more_when_it_computes_layers():
+    shape = model(0, 0, 0, cache=(2, 40), host_compute=((100, 300), (500, 700)), host_fixed=1000)
+
+    assert sizes(need_of(shape, whole(A, 3), 0)) == {A: 6, HOST: 1100}
+    assert sizes(need_of(shape, whole(A, 3), 1)) == {A: 120, HOST: 1300}
+    assert sizes(need_of(shape, partial(a=1), 0)) == {A: 2, HOST: 1504}
+    assert sizes(need_of(shape, partial(a=1), 1)) == {A: 40, HOST: 1780}
+    assert sizes(need_of(shape, ON_HOST, 1)) == {HOST: 1820}
+
+
+def test_a_host_that_maps_no_file_holds_the_weights_itself():
+    shape = model(1, 2, mapped=(3, 1, 0), file=FileId(""))
+
+    assert need_of(shape, ON_HOST, 0) == Need(((HOST, 3),))
+    assert need_of(shape, partial(a=1), 0) == Need(((A, 2), (HOST, 1)))
+
+
+def test_what_was_measured_wins_over_the_sum():
+    measured = Need(((A, 77),))
+    shape = model(1, 2, cache=(0, 0), measured=((whole(A, 2), (measured, Need(((A, 99),)))),))
+
+    assert need_of(shape, whole(A, 2), 0) == measured
+    assert need_of(shape, whole(A, 2), 1) == Need(((A, 99),))
+    assert need_of(shape, partial(a=1), 0) == Need(((A, 2),))
+
+
+FIXED_SHAPE = FixedShape(((4096, Need(((A, 10), (HOST, 1)))), (8192, Need(((A, 20),)))))
+
+
+def test_a_fixed_shape_takes_what_it_takes():
+    assert need_of(FIXED_SHAPE, FIXED, 1) == Need(((A, 20),))
+
+
+def test_a_step_is_one_of_the_contexts():
+    assert (steps(FIXED_SHAPE), context_at(FIXED_SHAPE, 1)) == (2, 8192)
+    assert (steps(model(1, cache=(1, 1, 1))), context_at(model(1, cache=(1, 1, 1)), 2)) == (
+        3,
+        16384,
+    )
+
+
+# Whether it fits ------------------------------------------------------------------------
+
+NEED = Need(((A, 10), (HOST, 5)), ((FILE, 100),))
+
+
+@pytest.mark.parametrize(
+    ("room", "short"),
+    [
+        (free(a=10, host=105), ()),
+        (free(a=9, host=105), ((A, 1),)),
+        (free(a=7, host=100), ((A, 3), (HOST, 5))),
+        (free(a=-4, host=105), ((A, 14),)),
+        (free(host=105), ()),
+        (free(a=10), ()),
+        ({}, ()),
+    ],
+)
+def test_it_fits_where_nothing_is_missing_and_what_never_reported_limits_nothing(room, short):
+    assert missing(NEED, room) == short
+    assert fits(NEED, room) is (not short)
+
+
+@pytest.mark.parametrize(("held", "short"), [(0, 60), (40, 20), (60, 0), (100, 0), (400, 0)])
+def test_a_file_that_is_mapped_already_costs_only_the_more(held, short):
+    room = free(a=10, host=45)
+
+    assert missing(NEED, room, {FILE: held}) == (((HOST, short),) if short else ())
+    assert fits(NEED, room, {FILE: held}) is (not short)
+
+
+def test_another_file_that_is_mapped_saves_nothing():
+    assert not fits(NEED, free(host=45), {FileId("other.gguf"): 100})
+
+
+def test_mapped_bytes_count_on_the_host_when_it_holds_nothing_else():
+    assert missing(Need((), ((FILE, 10),)), free(host=4)) == ((HOST, 6),)
+
+
+def test_the_largest_context_that_fits_is_looked_for_from_the_top():
+    shape = model(10, cache=(1, 2, 4, 8))
+
+    assert largest(shape, whole(A, 1), free(a=18)) == 3
+    assert largest(shape, whole(A, 1), free(a=17)) == 2
+    assert largest(shape, whole(A, 1), free(a=11)) == 0
+    assert largest(shape, whole(A, 1), free(a=3)) == 0
+
+
+def test_a_larger_context_that_takes_less_is_found():
+    shape = FixedShape(((1, Need(((A, 4),))), (2, Need(((A, 9),))), (3, Need(((A, 5),)))))
+
+    assert largest(shape, FIXED, free(a=5)) == 2
+
+
+def test_the_largest_context_may_rest_on_what_others_map():
+    shape = model(0, cache=(1, 5), mapped=(10, 0))
+
+    assert largest(shape, ON_HOST, free(host=11)) == 0
+    assert largest(shape, ON_HOST, free(host=11), {FILE: 4}) == 1
+
+
+@pytest.mark.parametrize(
+    ("most", "own", "mapped"),
+    [
+        (free(a=10, host=105), ((A, 10), (HOST, 5)), 100),
+        (free(a=8, host=500), ((A, 8), (HOST, 5)), 100),
+        (free(a=0, host=50), ((HOST, 5),), 45),
+        (free(a=10, host=5), ((A, 10), (HOST, 5)), 0),
+        (free(a=10, host=3), ((A, 10), (HOST, 3)), 0),
+        ({}, ((A, 10), (HOST, 5)), 100),
+    ],
+)
+def test_a_need_clipped_to_a_machine_takes_all_of_what_it_is_too_large_for(most, own, mapped):
+    assert clipped(NEED, most) == Need(own, ((FILE, mapped),) if mapped else ())
+
+
+# Which placements, and in what order ------------------------------------------------------
+
+
+def test_a_fixed_preset_has_one_place_if_it_fits_at_all():
+    assert offered(FIXED_SHAPE, free(a=10)) == [[FIXED]]
+    assert offered(FIXED_SHAPE, free(a=9), free(a=10)) == [[FIXED]]
+    assert offered(FIXED_SHAPE, free(a=9)) == []
+
+
+def test_one_device_then_several_then_fewer_and_fewer_layers_then_the_host():
+    shape = model(1, 1, 1, 1, devices=(A, B))
+
+    assert offered(shape, free(a=4, b=4, host=0)) == [
+        [whole(A, 4), whole(B, 4)],
+        [spread(a=2, b=2)],
+        [partial(a=3)],
+        [partial(a=2)],
+        [partial(a=1)],
+        [ON_HOST],
+    ]
+
+
+def test_a_model_without_devices_goes_to_the_host_alone():
+    assert offered(model(1, 1, devices=()), free(a=9, host=9)) == [[ON_HOST]]
+
+
+def test_where_nothing_fits_nothing_is_offered_and_the_model_is_too_large():
+    shape = model(5, 5, mapped=(10, 5, 0))
+
+    assert offered(shape, free(a=4, host=9)) == []
+    assert best(shape, free(a=4, host=9)) is None
+
+
+def test_the_best_is_the_first_of_what_fits_the_empty_machine():
+    shape = model(5, 5, mapped=(10, 5, 0))
+
+    for room, kind in [
+        (free(a=10, host=0), Kind.WHOLE),
+        (free(a=9, host=5), Kind.PARTIAL),
+        (free(a=4, host=10), Kind.HOST),
+    ]:
+        found = best(shape, room)
+        assert found is not None
+        assert found.kind is kind
+
+
+def test_of_the_devices_that_have_room_now_the_one_with_least_left_over_comes_first():
+    shape = model(4, 6, devices=(A, B, C))
+
+    assert only(Kind.WHOLE, shape, free(a=30, b=12, c=12)) == [
+        whole(B, 2),
+        whole(C, 2),
+        whole(A, 2),
+    ]
+
+
+def test_devices_that_have_room_only_with_others_gone_come_after_those_that_have_it_now():
+    shape = model(4, 6, devices=(A, B, C, D))
+    now, later = free(a=9, b=30, c=0, d=5), free(a=24, b=30, c=10, d=9)
+
+    assert only(Kind.WHOLE, shape, now, later) == [whole(B, 2), whole(C, 2), whole(A, 2)]
+
+
+def test_a_device_without_a_limit_is_filled_last():
+    assert only(Kind.WHOLE, model(9, devices=(A, B)), free(b=80)) == [whole(B, 1), whole(A, 1)]
+
+
+def test_a_whole_model_needs_room_on_the_host_too():
+    shape = model(1, 1, mapped=(9, 4, 3))
+
+    assert only(Kind.WHOLE, shape, free(a=2, host=3)) == [whole(A, 2)]
+    assert only(Kind.WHOLE, shape, free(a=2, host=2)) == []
+
+
+def test_a_spread_is_in_proportion_to_what_is_free():
+    shape = model(*[1] * 12, devices=(A, B))
+
+    assert only(Kind.SPREAD, shape, free(a=20, b=10)) == [spread(a=8, b=4)]
+    assert only(Kind.SPREAD, shape, free(a=10, b=20)) == [spread(a=4, b=8)]
+
+
+def test_a_spread_is_shifted_until_it_fits():
+    heavy_end = model(1, 1, 1, 1, 1, 1, 1, 9, devices=(A, B))
+    heavy_begin = model(9, 1, 1, 1, 1, 1, 1, 1, devices=(A, B))
+
+    assert only(Kind.SPREAD, heavy_end, free(a=8, b=10)) == [spread(a=6, b=2)]
+    assert only(Kind.SPREAD, heavy_begin, free(a=10, b=8)) == [spread(a=2, b=6)]
+
+
+def test_a_spread_that_just_fits_is_found():
+    assert only(Kind.SPREAD, model(3, 3, 3, 3, 3, devices=(A, B, C)), free(a=3, b=6, c=6)) == [
+        spread(a=1, b=2, c=2)
+    ]
+
+
+def test_a_spread_uses_the_fewest_devices_with_most_free_in_the_engines_order():
+    shape = model(*[1] * 8, devices=(A, B, C, D))
+
+    assert only(Kind.SPREAD, shape, free(a=4, b=2, c=3, d=4)) == [spread(a=4, d=4)]
+    assert only(Kind.SPREAD, shape, free(a=3, b=2, c=4, d=3)) == [spread(a=2, c=4, d=2)]
+
+
+def test_one_spread_is_made_for_now_and_one_for_when_others_are_gone():
+    shape = model(*[1] * 6, devices=(A, B, C))
+
+    assert only(Kind.SPREAD, shape, free(a=4, b=2, c=0)) == [spread(a=4, b=2)]
+    assert only(Kind.SPREAD, shape, free(a=4, b=2, c=0), free(a=4, b=2, c=5)) == [
+        spread(a=4, b=2),
+        spread(a=3, c=3),
+    ]
+    assert only(Kind.SPREAD, shape, free(a=1, b=2, c=0), free(a=1, b=3, c=3)) == [spread(b=3, c=3)]
+
+
+def test_what_the_first_device_holds_besides_may_make_another_the_first():
+    shape = model(1, 1, 1, 1, devices=(A, B, C), first_device_fixed=5)
+
+    assert only(Kind.SPREAD, shape, free(a=3, b=7, c=2)) == [spread(b=2, c=2)]
+
+
+def test_a_device_that_cannot_hold_what_each_holds_besides_gets_no_layer():
+    shape = model(1, 1, 1, 1, devices=(A, B, C), device_fixed=3)
+
+    assert only(Kind.SPREAD, shape, free(a=5, b=3, c=5)) == [spread(a=2, c=2)]
+
+
+def test_a_partial_placement_begins_with_the_most_layers_that_fit_with_others_gone():
+    shape = model(2, 2, 2, 2, devices=(A, B))
+
+    assert offered(shape, free(a=1, b=2), free(a=2, b=4)) == [
+        [partial(a=1, b=2)],
+        [partial(b=2)],
+        [partial(b=1)],
+        [ON_HOST],
+    ]
+
+
+def test_a_partial_placement_fits_the_host_as_well():
+    shape = model(2, 2, 2, 2, mapped=(9, 7, 5, 3, 1))
+
+    assert offered(shape, free(a=6, host=5)) == [[partial(a=3)], [partial(a=2)]]
+
+
+def test_a_host_that_takes_less_with_fewer_layers_on_devices_is_found():
+    shape = model(2, 2, 2, 2, mapped=(2, 2, 2, 9, 1))
+
+    assert offered(shape, free(a=6, host=5)) == [[partial(a=2)], [partial(a=1)], [ON_HOST]]
+
+
+def test_files_that_stay_mapped_make_room_on_the_host():
+    shape = model(1, mapped=(10, 8))
+
+    assert offered(shape, free(a=1, host=6)) == []
+    assert offered(shape, free(a=1, host=6), mapped={FILE: 2}) == [[whole(A, 1)]]
+    assert offered(shape, free(a=1, host=6), mapped_roomy={FILE: 4}) == [[whole(A, 1)], [ON_HOST]]
+    assert best(shape, free(a=0, host=6)) is None
+    assert best(shape, free(a=0, host=6), {FILE: 4}) is not None
+
+
+def test_a_measured_figure_rules_a_placement_out():
+    shape = model(
+        1, 1, 1, 1, devices=(A, B), measured=((spread(a=2, b=2), (Need(((A, 9), (B, 9))),)),)
+    )
+
+    assert only(Kind.SPREAD, shape, free(a=3, b=3)) == []
+
+
+def test_tiers_are_made_one_by_one():
+    shape = model(*[1] * 100_000, mapped=(0,) * 100_001)
+
+    assert [t.kind for t in islice(tiers(shape, {}, {}), 2)] == [Kind.WHOLE, Kind.PARTIAL]
+
+
+# The scenarios --------------------------------------------------------------------------
+
+
+def gguf(blocks: int, block: int, output: int, cache, **parts):
+    """Every block alike; what the host still maps is the layers that it computes."""
+    weights = (*[block] * blocks, output)
+    mapped = tuple(sum(weights[: blocks + 1 - n]) for n in range(blocks + 2))
+    return model(*weights, cache=cache, mapped=mapped, **parts)
+
+
+def test_scenario_8_the_gpu_with_its_idle_models_gone_comes_before_the_host():
+    shape = gguf(32, GIB // 4, GIB // 2, cache=(GIB // 64,))
+    now, later = free(a=2 * GIB, host=64 * GIB), free(a=24 * GIB, host=64 * GIB)
+
+    first = next(tiers(shape, now, later))
+
+    assert first.placements == (whole(A, 33),)
+    assert not fits(need_of(shape, first.placements[0], 0), now)
+    assert fits(need_of(shape, first.placements[0], 0), later)
+    assert best(shape, later) == first
+
+
+def test_scenario_3_a_context_is_smaller_where_another_ones_least_is_left_free():
+    shape = gguf(31, GIB // 4, GIB // 4, cache=(GIB // 16, GIB // 8, GIB // 4))
+    empty = free(a=24 * GIB - 8 * GIB, host=64 * GIB)
+    beside = free(a=empty[A] - 4 * GIB, host=64 * GIB)
+
+    assert largest(shape, whole(A, 32), empty) == 2
+    assert largest(shape, whole(A, 32), beside) == 1
+    assert dict(need_of(shape, whole(A, 32), 1).own)[A] == 12 * GIB
