@@ -21,9 +21,9 @@ from typing import TypeVar
 
 import msgspec
 
+from models_registry.gguf.header import UnreadableHeader, read_header
 from models_registry.launch import LaunchSpec
 from models_registry.memory_options import IRRELEVANT
-from models_registry.naming import shard_names
 from scheduler.runtime.engines.base import CannotStart, Command, Engine
 from scheduler.runtime.exits import describe, exit_of
 
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 MEASURE_SECONDS = 30.0
 OWN_PROGRAM_SECONDS = 10.0
-"""Each of our own programs reads a header; the bindings take half a second for it."""
+"""The bindings take half a second to read a header."""
 SMALL_OUTPUT = 64 << 10
 
 FOLDER = Path(__file__).parent
@@ -137,26 +137,19 @@ def _as_mapped(
     options = spec.memory_options
     if host is None or not host.weights or options.get("load-mode", "auto") not in _MAPPING_MODES:
         return devices
-    model = Path(spec.model_path)
-    asked = {
-        "shards": [str(model.with_name(name)) for name in shard_names(model.name)],
-        "gpu_layers": gpu_layers(options) if len(devices) > 1 else None,
-        "placed": placed(options),
-    }
+    others = len(devices) > 1
+    patterns = tuple(placed(options)) if others else ()
     try:
-        found = _told(spec, "mapped_child.py", asked, _Mapped)
-    except NotMeasured as failure:
+        header = read_header(Path(spec.model_path), placed=patterns)
+    except UnreadableHeader as failure:
         # The tensors' own bytes are right for what cannot be dropped from memory.
         logger.warning("what %s maps is not known: %s", spec.preset, failure)
         return devices
-    return with_mapped_host(devices, found.mapped, copies)
+    mapped = header.mapped_bytes(gpu_layers(options) if others else None)
+    return with_mapped_host(devices, mapped, copies)
 
 
 # The bindings ---------------------------------------------------------------------------------
-
-
-class _Mapped(msgspec.Struct, frozen=True):
-    mapped: int
 
 
 class _Sizes(msgspec.Struct, frozen=True):
