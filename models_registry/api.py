@@ -8,10 +8,11 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from ninja import Query, Router, Status
 
-from models_registry import editing, ports
+from models_registry import editing, fitting, ports
 from models_registry.access import Needs, asker_of
 from models_registry.describing import described
 from models_registry.models import Alias, Measurement, ModelFile, Preset
+from models_registry.ports import FitAnswer
 from models_registry.schemas import (
     AliasIn,
     AliasOut,
@@ -19,6 +20,8 @@ from models_registry.schemas import (
     AskedOut,
     Cascade,
     EffectiveOut,
+    FitIn,
+    FitOut,
     LoadQuery,
     MeasurementFilter,
     MeasurementOut,
@@ -34,6 +37,7 @@ from models_registry.shapes import Page, Paged
 
 models = Router(tags=["models"])
 presets = Router(tags=["presets"])
+fit = Router(tags=["presets"])
 aliases = Router(tags=["aliases"])
 measurements = Router(tags=["measurements"])
 
@@ -121,6 +125,21 @@ def unpin_preset(request: HttpRequest, name: str) -> Preset:
 def effective_preset(request: HttpRequest, name: str) -> dict[str, Any]:
     """Every option with its value and where it comes from, and the exact command line."""
     return described(editing.preset_named(name))
+
+
+@presets.get("/{path:name}/fit", auth=VIEW_PRESETS, response=FitOut)
+def fit_preset(request: HttpRequest, name: str) -> FitAnswer:
+    """Where it would go now, and on an empty machine: as it is saved."""
+    return fitting.fit_of(editing.preset_named(name))
+
+
+@fit.post("", auth=VIEW_PRESETS, response=FitOut)
+def fit_edited(request: HttpRequest, body: FitIn) -> FitAnswer:
+    """The same for a preset that is being edited, or for a new one. Nothing is saved."""
+    changes = body.model_dump(exclude_unset=True, exclude={"preset", "version"})
+    asker = asker_of(request)
+    edited = editing.edited_preset(body.preset, changes, asker, version=body.version)
+    return fitting.fit_edited(edited)
 
 
 # Presets ----------------------------------------------------------------------------------

@@ -113,14 +113,21 @@ def change_preset(
     """With `version`, only if nobody has changed it since that one was read."""
     with transaction.atomic():
         preset = _locked(preset_named(name))
-        if version is not None and version != preset.version:
-            raise ManagementRefused("conflict", _who_was_faster(preset, version), "version")
-        _check_extra_options(preset.extra_options, changes, asker)
-        for field, value in _with_model_file(changes).items():
-            setattr(preset, field, value)
+        _take(preset, changes, asker, version)
         _saved(preset, asker)
         keep_old_name(preset, name, asker)
     return preset_named(preset.name)
+
+
+def edited_preset(
+    name: str | None, changes: Mapping[str, Any], asker: Asker, *, version: int | None = None
+) -> Preset:
+    """As it would be with these changes, or a new one of them; nothing is saved. A new one need not
+    have a name yet. Raises what saving it would."""
+    preset = preset_named(name) if name is not None else Preset()
+    _take(preset, changes, asker, version)
+    preset.full_clean(exclude=() if preset.name else ("name",))
+    return preset
 
 
 def keep_old_name(preset: Preset, old_name: str, asker: Asker) -> None:
@@ -177,6 +184,14 @@ def _locked(row: Row) -> Row:
     """As it is now, and no one else's to change until the transaction ends."""
     rows = type(row)._default_manager.select_for_update()
     return rows.get(pk=row.pk)
+
+
+def _take(preset: Preset, changes: Mapping[str, Any], asker: Asker, version: int | None) -> None:
+    if version is not None and version != preset.version:
+        raise ManagementRefused("conflict", _who_was_faster(preset, version), "version")
+    _check_extra_options(preset.extra_options, changes, asker)
+    for field, value in _with_model_file(changes).items():
+        setattr(preset, field, value)
 
 
 def _check_extra_options(before: str, changes: Mapping[str, Any], asker: Asker) -> None:

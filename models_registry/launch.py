@@ -157,7 +157,10 @@ def _unstartable(preset: Preset, names: set[str], problem: str) -> LaunchSpec:
 
 
 def _aliases(preset: Preset, names: set[str]) -> tuple[str, ...]:
-    """Forms let no alias have a preset's name; rows written past them must not shadow one."""
+    """Forms let no alias have a preset's name; rows written past them must not shadow one. A preset
+    that was never saved has none."""
+    if preset.pk is None:
+        return ()
     return tuple(alias.name for alias in preset.aliases.all() if alias.name not in names)
 
 

@@ -8,7 +8,9 @@ from collections.abc import Container
 
 LONGEST_NAME = 200
 
-ENDINGS_TAKEN = frozenset({"load", "unload", "pin", "unpin", "apply", "measure", "effective"})
+ENDINGS_TAKEN = frozenset(
+    {"load", "unload", "pin", "unpin", "apply", "measure", "effective", "fit"}
+)
 """What the management API writes after a preset's name: /router/api/presets/<name>/load."""
 
 MOST_SHARDS = 1000

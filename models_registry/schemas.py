@@ -24,6 +24,7 @@ from models_registry.policy import (
     MOST_WAITERS,
     NEVER,
 )
+from models_registry.ports import PlacementKind, PlacementWish
 from models_registry.shapes import Asked, Page, Strict
 from models_registry.validation import LONGEST_OPTIONS
 
@@ -35,7 +36,6 @@ Word = Annotated[str, Field(max_length=10)]
 Seconds = Annotated[StrictFloat, Field(ge=0, le=LONGEST_WAIT, allow_inf_nan=False)]
 IdleSeconds = Annotated[StrictFloat, Field(ge=NEVER, le=LONGEST_IDLE, allow_inf_nan=False)]
 Urgency = Literal["low", "normal", "high"]
-Where = Literal["best", "now"]
 Replicas = Annotated[StrictInt, Field(ge=1, le=MOST_REPLICAS)]
 
 
@@ -127,7 +127,7 @@ class PresetIn(PresetOptions):
     pinned: StrictBool = False
     load_on_startup: StrictBool = False
     priority: Urgency = "normal"
-    placement: Where = Field(
+    placement: PlacementWish = Field(
         "best", description="Wait for the best place, or take the best that is free now."
     )
     replicas: Replicas = Field(1, description="Instances at once, at most.")
@@ -148,7 +148,7 @@ class PresetPatch(PresetOptions):
     pinned: StrictBool = _if_named()
     load_on_startup: StrictBool = _if_named()
     priority: Urgency = _if_named()
-    placement: Where = _if_named()
+    placement: PlacementWish = _if_named()
     replicas: Replicas = _if_named()
     readiness_probe: StrictBool = _if_named()
 
@@ -212,6 +212,35 @@ class EffectiveOut(Schema):
     options: list[EffectiveOptionOut]
     argv: list[str] = Field(description="The program and its arguments, one item each.")
     command_line: str = Field(description="The same, quoted for a shell.")
+
+
+# What would fit ---------------------------------------------------------------------------
+
+
+class FitIn(PresetPatch):
+    """What a PATCH of it would say; what is not named is as it is saved."""
+
+    preset: Name | None = Field(None, description="The one being edited; null: a new one.")
+
+
+class FittingOut(Schema):
+    kind: PlacementKind | None = Field(
+        description="whole: on one device. spread: on several. partial: some layers on the host. "
+        "host: all of it there. fixed: as its options say. null: nowhere."
+    )
+    layers: dict[str, int] = Field(description="How many each device has.")
+    context: int = Field(description="Tokens over all slots; 0: as its options say.")
+    bytes: dict[str, int] = Field(description="On each device.")
+    evicts: list[str] = Field(description="Presets that would go for it.")
+    waits: bool = Field(description="It would not start at once.")
+    problem: str = Field(description="Why it fits nowhere, with the figures; else empty.")
+
+
+class FitOut(Schema):
+    preset: str
+    estimated: bool = Field(description="It has not been measured yet.")
+    now: FittingOut
+    empty: FittingOut = Field(description="On the machine without any instance.")
 
 
 # What can be asked of a preset --------------------------------------------------------------

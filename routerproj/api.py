@@ -41,6 +41,7 @@ api.add_decorator(known_names_only)
 
 api.add_router("/models", registry.models)
 api.add_router("/presets", registry.presets)
+api.add_router("/fit", registry.fit)
 api.add_router("/aliases", registry.aliases)
 api.add_router("/measurements", registry.measurements)
 api.add_router("/record", scheduler.record)

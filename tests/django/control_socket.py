@@ -14,11 +14,15 @@ import msgspec
 import pytest
 
 from models_registry import ports
+from models_registry.launch import LaunchSpec
 from models_registry.ports import SchedulerRefused
 from scheduler.ports import ControlSocketScheduler
 from scheduler.protocol import (
+    DevicesState,
     ErrorBody,
     Explained,
+    FitAnswer,
+    Fitting,
     Operation,
     Reply,
     SnapshotState,
@@ -40,6 +44,7 @@ WAITING = Explained(
     position=1,
     seconds=4.0,
 )
+FITS = FitAnswer("b", False, Fitting("host", context=4096), Fitting("host", context=4096))
 
 
 class StandInScheduler:
@@ -50,11 +55,14 @@ class StandInScheduler:
         self.snapshot = EMPTY
         self.waiters = WaitersPage("", 0, [])
         self.explained = WAITING
+        self.devices = DevicesState([])
+        self.fits = FITS
         self.refuses: ErrorBody | None = None
         self.loaded = False
         self.instances = 1
         self.asked: list[Any] = []
         self.measured: list[str] = []
+        self.edited: list[LaunchSpec] = []
 
     def reply(self, line: bytes) -> Reply:
         operation: Any = msgspec.json.decode(line, type=Operation)
@@ -71,6 +79,10 @@ class StandInScheduler:
             return Reply(operation.id, ok=msgspec.to_builtins(self.waiters))
         if name == "Explain":
             return Reply(operation.id, ok=msgspec.to_builtins(self.explained))
+        if name == "Devices":
+            return Reply(operation.id, ok=msgspec.to_builtins(self.devices))
+        if name == "Fit":
+            return Reply(operation.id, ok=msgspec.to_builtins(self.fits))
         if name == "Unload":
             return Reply(operation.id, ok={"instances": self.instances})
         return Reply(operation.id, ok={})
@@ -106,7 +118,7 @@ def stand_in_scheduler() -> Iterator[StandInScheduler]:
 
 
 class _Through(ControlSocketScheduler):
-    """The real one, but for the jobs' queue, which is a file of its own."""
+    """The real one, but for the jobs' queue, which is a file of its own, and for reading models."""
 
     def __init__(self, scheduler: StandInScheduler) -> None:
         super().__init__(scheduler.socket)
@@ -116,6 +128,11 @@ class _Through(ControlSocketScheduler):
         if self._scheduler.refuses is not None:
             raise SchedulerRefused(self._scheduler.refuses.message, self._scheduler.refuses.code)
         self._scheduler.measured.append(preset)
+
+    def fit_edited(self, spec: LaunchSpec) -> FitAnswer:
+        """Not what it takes: that is the measure job's to find."""
+        self._scheduler.edited.append(spec)
+        return self.fit(spec.preset)
 
 
 def use_control_socket(

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from models_registry import ports
+from models_registry.launch import LaunchSpec
 from models_registry.models import ModelFile, Preset
-from models_registry.ports import PresetStatus, SchedulerUnavailable
+from models_registry.ports import FitAnswer, Fitting, PresetStatus, SchedulerUnavailable
 
 HELP = Path(__file__).parents[1] / "unit" / "registry" / "help-0.3.36.txt"
 
@@ -48,6 +49,9 @@ def make_preset(name: str, model_file: ModelFile, **fields: Any) -> Preset:
     return Preset.objects.create(name=name, model_file=model_file, **fields)
 
 
+FITS = FitAnswer("first", False, Fitting("host", context=4096), Fitting("host", context=4096))
+
+
 @dataclass
 class FakeScheduler:
     """Answers as it is told, and keeps what it was asked."""
@@ -55,6 +59,7 @@ class FakeScheduler:
     answer: dict[str, PresetStatus] = field(default_factory=dict)
     refuses: Exception | None = None
     loaded: bool = True
+    fits: FitAnswer = FITS
     asked: list[tuple[Any, ...]] = field(default_factory=list)
 
     def _ask(self, *question: Any) -> None:
@@ -82,6 +87,14 @@ class FakeScheduler:
 
     def reload(self, revision: int) -> None:
         self._ask("reload", revision)
+
+    def fit(self, preset: str) -> FitAnswer:
+        self._ask("fit", preset)
+        return self.fits
+
+    def fit_edited(self, spec: LaunchSpec) -> FitAnswer:
+        self._ask("fit_edited", spec)
+        return self.fits
 
     def statuses(self) -> dict[str, PresetStatus]:
         self._ask("statuses")

@@ -40,7 +40,7 @@ def test_every_name_is_reached_by_its_path(manager, tmp_path, name, encoded):
     assert manager.delete(f"/presets/{path}").status == 204
 
 
-@pytest.mark.parametrize("ending", ["load", "unload", "pin", "unpin", "apply", "effective"])
+@pytest.mark.parametrize("ending", ["load", "unload", "pin", "unpin", "apply", "effective", "fit"])
 def test_a_name_that_would_hide_an_action_is_refused(manager, preset, ending):
     answer = manager.post("/presets", {"name": f"a/{ending}", "model_file": preset.model_file.pk})
 

@@ -56,7 +56,8 @@ def test_there_are_routes_to_walk():
 
     assert len(OPERATIONS) >= 30
     for start in (
-        "models", "presets", "aliases", "instances", "queue", "record", "keys", "teams", "status",
+        "models", "presets", "fit", "aliases", "instances", "devices", "queue", "record", "keys",
+        "teams", "status",
     ):  # fmt: skip
         assert any(path.startswith(f"/{start}") for path in paths), start
 

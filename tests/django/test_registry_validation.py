@@ -43,6 +43,8 @@ def form(model_file: ModelFile, name: str = "a", **fields: Any) -> dict[str, Any
         "model_file": model_file.pk,
         "extra_options": "",
         "priority": "normal",
+        "placement": "best",
+        "replicas": 1,
         "seen_version": 1,
         "aliases-TOTAL_FORMS": 1,
         "aliases-INITIAL_FORMS": 0,
