@@ -7,7 +7,7 @@ is empty counts as unset: files of a container set-up cannot leave one out.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import inf, isfinite
 
 from django.core.exceptions import ImproperlyConfigured
@@ -30,6 +30,18 @@ class Environment:
     def text(self, *names: str, default: str = "") -> str:
         found = self._first(names)
         return found[1] if found else default
+
+    def checked(self, *names: str, check: Callable[[str], object]) -> str:
+        """A text that `check` takes; it raises ValueError with what is wrong. Empty when unset."""
+        found = self._first(names)
+        if found is None:
+            return ""
+        name, value = found
+        try:
+            check(value)
+        except ValueError as error:
+            raise ImproperlyConfigured(f"{name}: {error}") from None
+        return value
 
     def choice(self, *names: str, default: str, among: tuple[str, ...]) -> str:
         found = self._first(names)

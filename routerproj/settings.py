@@ -23,6 +23,7 @@ from routerproj.secret import (
     secret_key,
 )
 from scheduler.run_folder import control_socket, run_folder
+from scheduler.runtime.devices.limits import parse_budgets, parse_margins
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -107,6 +108,12 @@ CORRAL_RECORD_DAYS = env.whole("CORRAL_RECORD_DAYS", default=30, least=1)
 
 # Memory -------------------------------------------------------------------------------
 
+CORRAL_DEVICE_BUDGET = env.checked("CORRAL_DEVICE_BUDGET", check=parse_budgets)
+"""What Corral may use of devices: `CUDA0=20GiB, Host=50%`. Above what the admin says."""
+CORRAL_MEMORY_MARGIN = env.checked(
+    "CORRAL_MEMORY_MARGIN", "LLAMA_ARG_MODELS_MEMORY_MARGIN", check=parse_margins
+)
+"""MiB that stay free on each device, or `CUDA0=512, Host=2048`. Above what the admin says."""
 CORRAL_CACHE_RAM = env.whole("CORRAL_CACHE_RAM", default=512)
 """MiB of read prompts that a child keeps on the host (--cache-ram)."""
 CORRAL_CONTEXT_PER_SLOT = env.whole(

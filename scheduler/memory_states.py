@@ -27,7 +27,7 @@ class DeviceState(msgspec.Struct, frozen=True):
     seen free yet. `available` is neither held, returning nor external, and within the `budget`
     (null: there is none); a start leaves `margin` of it free.
 
-    `utilisation` is 0 to 1, `temperature` in degrees Celsius, `power` in watts; null where the
+    `utilisation` is in percent, `temperature` in degrees Celsius, `power` in watts; null where the
     driver does not tell. `stale`: the seconds for which it could not be read; its last figures
     stay, and `warning` says why.
     """
@@ -44,8 +44,8 @@ class DeviceState(msgspec.Struct, frozen=True):
     margin: int
     budget: int | None
     available: int
-    utilisation: float | None = None
-    temperature: float | None = None
+    utilisation: int | None = None
+    temperature: int | None = None
     power: float | None = None
     stale: float | None = None
     warning: str = ""

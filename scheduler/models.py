@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from django.core.validators import RegexValidator
 from django.db import models
+from django.db.models.functions import Lower
 from django.utils import timezone
 from simple_history.models import HistoricalRecords
 
@@ -66,7 +67,6 @@ class DeviceLimit(Revised):
 
     device = models.CharField(
         max_length=64,
-        unique=True,
         validators=[RegexValidator(DEVICE_NAME, "Write the engine's name of it: CUDA0, or Host.")],
         help_text="As the engine names it: CUDA0, RPC0, Host.",
     )
@@ -86,6 +86,13 @@ class DeviceLimit(Revised):
     class Meta:
         verbose_name = "device limit"
         ordering = ["device"]
+        constraints = [
+            models.UniqueConstraint(
+                Lower("device"),
+                name="one_limit_for_each_device",
+                violation_error_message="There are limits for this device already: change those.",
+            )
+        ]
 
     def __str__(self) -> str:
         return self.device

@@ -67,8 +67,8 @@ class DeviceStateOut(Schema):
     margin: int = Field(description="Stays free.")
     budget: int | None = Field(description="What Corral may use of it in all; null: the rest.")
     available: int = Field(description="Neither held, returning nor external; within the budget.")
-    utilisation: float | None = Field(description="0 to 1.")
-    temperature: float | None = Field(description="Degrees Celsius.")
+    utilisation: int | None = Field(description="Percent.")
+    temperature: int | None = Field(description="Degrees Celsius.")
     power: float | None = Field(description="Watts.")
     stale: float | None = Field(description="Seconds for which it could not be read.")
     warning: str

@@ -21,15 +21,13 @@ OURS = frozenset(
         "MODELS_MAX",
         "MODELS_AUTOLOAD",
         "NO_MODELS_AUTOLOAD",
+        "MODELS_MEMORY_MARGIN",
         "CORS_ORIGINS",
     )
 )
 """Read by settings.py."""
 
-NOT_SUPPORTED = {
-    "LLAMA_ARG_MODELS_PRESET": "--models-preset",
-    "LLAMA_ARG_MODELS_MEMORY_MARGIN": "--models-memory-margin",
-}
+NOT_SUPPORTED = {"LLAMA_ARG_MODELS_PRESET": "--models-preset"}
 """Whoever sets these relies on them: as with the flags, there is no start without them."""
 
 

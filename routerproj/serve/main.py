@@ -117,6 +117,7 @@ def defaults() -> ServeOptions:
         models_dir=settings.CORRAL_MODELS_DIR,
         models_max=settings.CORRAL_MODELS_MAX,
         models_autoload=settings.CORRAL_MODELS_AUTOLOAD,
+        models_memory_margin=settings.CORRAL_MEMORY_MARGIN,
     )
 
 

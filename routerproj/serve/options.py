@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from scheduler.runtime.devices.limits import parse_margins
+
 
 class BadOption(Exception):
     """The command line cannot be served; the message names the option."""
@@ -38,6 +40,7 @@ class ServeOptions:
     models_dir: str = ""
     models_max: int = 4
     models_autoload: bool = True
+    models_memory_margin: str = ""
     model: str = ""
     engine: tuple[str, ...] = field(default=())
 
@@ -78,6 +81,14 @@ def _list(option: str, value: str) -> tuple[str, ...]:
     return found
 
 
+def _margin(option: str, value: str) -> str:
+    try:
+        parse_margins(_text(option, value))
+    except ValueError as error:
+        raise BadOption(f"{option} {value}: {error}") from None
+    return value
+
+
 def _server(option: str, value: str) -> str:
     if value not in ("uvicorn", "daphne"):
         raise BadOption(f"{option} {value}: uvicorn or daphne is wanted")
@@ -95,6 +106,7 @@ WITH_VALUE: Mapping[str, tuple[str, Callable[[str, str], Any]]] = {
     "--cors-origins": ("cors_origins", _list),
     "--models-dir": ("models_dir", _text),
     "--models-max": ("models_max", _whole(0)),
+    "--models-memory-margin": ("models_memory_margin", _margin),
     "-m": ("model", _text),
     "--model": ("model", _text),
 }
@@ -110,7 +122,6 @@ _FIXED_CORS = "is not supported: Corral answers GET, POST and DELETE, any header
 
 REFUSED: Mapping[str, str] = {
     "--models-preset": "is not supported yet: make the presets in the admin",
-    "--models-memory-margin": "is not supported yet: limit by --models-max",
     **dict.fromkeys(("-hf", "-hfr", "--hf-repo", "-hff", "--hf-file"), _DOWNLOADS),
     **dict.fromkeys(("-mu", "--model-url", "-dr", "--docker-repo"), _DOWNLOADS),
     **dict.fromkeys(
@@ -129,6 +140,9 @@ Serves the gateway and the admin; starts and watches the scheduler, web and jobs
   --port PORT             port to listen on, 0: any free one (8080)  LLAMA_ARG_PORT
   --models-dir PATH       folder whose .gguf files are offered       LLAMA_ARG_MODELS_DIR
   --models-max N          models loaded at once, 0: no limit (4)     LLAMA_ARG_MODELS_MAX
+  --models-memory-margin N
+                          MiB that stay free on each device: 1024,   LLAMA_ARG_MODELS_MEMORY_MARGIN
+                          of the host a sixteenth
   --models-autoload, --no-models-autoload
                           load a model when it is asked for (yes)    LLAMA_ARG_MODELS_AUTOLOAD
   -m, --model PATH        offer this file too, and load it

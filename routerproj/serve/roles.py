@@ -32,6 +32,7 @@ def child_environment(
         "CORRAL_MODELS_DIR": options.models_dir,
         "CORRAL_MODELS_MAX": str(options.models_max),
         "CORRAL_MODELS_AUTOLOAD": "1" if options.models_autoload else "0",
+        "CORRAL_MEMORY_MARGIN": options.models_memory_margin,
         "CORRAL_COMMAND_LINE": json.dumps(dict(command_line)),
         "PYTHONUNBUFFERED": "1",
     }

@@ -83,7 +83,12 @@ def test_the_rest_is_the_engines_in_its_order() -> None:
         (["--no-auth=1"], "--no-auth"),
         (["--api-key", " , "], "--api-key"),
         (["--models-preset", "a.ini"], "--models-preset"),
-        (["--models-memory-margin", "1"], "--models-memory-margin"),
+        (
+            ["--models-memory-margin", "-1"],
+            "--models-memory-margin -1: the margin '-1' is negative",
+        ),
+        (["--models-memory-margin", "CUDA0=1,CUDA0=2"], "--models-memory-margin"),
+        (["--models-memory-margin="], "--models-memory-margin needs a value"),
         (["-hf", "org/model"], "-hf"),
         (["--hf-repo", "org/model"], "--hf-repo"),
         (["--cors-credentials"], "--cors-credentials"),
@@ -141,6 +146,15 @@ def test_the_processes_see_the_command_line_in_their_environment() -> None:
     assert environment["CORRAL_MODELS_AUTOLOAD"] == "0"
     assert environment["CORRAL_API_KEYS"] == "k"
     assert environment["CORRAL_COMMAND_LINE"] == '{"a": "1"}'
+
+
+@pytest.mark.parametrize("margin", ["2048", "0", "CUDA0=512,Host=2048"])
+def test_a_margin_on_the_command_line_is_above_the_environments(margin: str) -> None:
+    options = parse(["--models-memory-margin", margin], DEFAULTS)
+
+    told = child_environment({"LLAMA_ARG_MODELS_MEMORY_MARGIN": "1"}, options, {})
+
+    assert told["CORRAL_MEMORY_MARGIN"] == margin
 
 
 def test_only_daphnes_own_process_pays_for_daphne() -> None:

@@ -140,6 +140,60 @@ def test_a_residency_longer_than_the_wait_is_refused_with_both_names(tmp_path: P
     assert "CORRAL_MIN_RESIDENCY=40 is more than CORRAL_MAX_WAIT=20" in done.stderr
 
 
+MEMORY = """
+from routerproj import settings
+print([settings.CORRAL_DEVICE_BUDGET, settings.CORRAL_MEMORY_MARGIN, settings.CORRAL_CACHE_RAM,
+       settings.CORRAL_CONTEXT_PER_SLOT, settings.CORRAL_MEASURE_WAIT])
+"""
+
+
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        ({}, "['', '', 512, 8192, 10.0]"),
+        (
+            {
+                "CORRAL_DEVICE_BUDGET": "CUDA0=20GiB, Host=50%",
+                "LLAMA_ARG_MODELS_MEMORY_MARGIN": "2048",
+                "CORRAL_CACHE_RAM": "0",
+                "CORRAL_CONTEXT_PER_SLOT": "16384",
+                "CORRAL_MEASURE_WAIT": "2.5",
+            },
+            "['CUDA0=20GiB, Host=50%', '2048', 0, 16384, 2.5]",
+        ),
+        (
+            {"LLAMA_ARG_MODELS_MEMORY_MARGIN": "2048", "CORRAL_MEMORY_MARGIN": "CUDA0=1"},
+            "['', 'CUDA0=1', 512, 8192, 10.0]",
+        ),
+    ],
+)
+def test_what_memory_may_be_used_is_said_in_variables(
+    tmp_path: Path, variables: dict[str, str], told: str
+) -> None:
+    assert settings_with(tmp_path, MEMORY, **variables).stdout.strip() == told
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("CORRAL_DEVICE_BUDGET", "CUDA0=-1GiB", "is negative"),
+        ("CORRAL_DEVICE_BUDGET", "20GiB", "names no device"),
+        ("CORRAL_MEMORY_MARGIN", "much", "cannot be read"),
+        ("LLAMA_ARG_MODELS_MEMORY_MARGIN", "1,2", "two numbers"),
+    ],
+)
+def test_a_limit_of_devices_that_means_nothing_stops_the_start(
+    tmp_path: Path, name: str, value: str, words: str
+) -> None:
+    [complaint] = [
+        line
+        for line in settings_with(tmp_path, **{name: value}).stderr.splitlines()
+        if f"{name}: " in line
+    ]
+
+    assert words in complaint
+
+
 SCHEDULER = """
 import django, json
 from dataclasses import asdict
@@ -213,6 +267,9 @@ def test_every_variable_of_the_scheduler_reaches_it(tmp_path: Path) -> None:
         ("CORRAL_HEALTH_EVERY", "-1"),
         ("CORRAL_HEALTH_TRIES", "0"),
         ("CORRAL_EVENT_LOG", "yes please"),
+        ("CORRAL_CACHE_RAM", "-1"),
+        ("CORRAL_CONTEXT_PER_SLOT", "255"),
+        ("CORRAL_MEASURE_WAIT", "inf"),
     ],
 )
 def test_nonsense_stops_the_start_with_the_variables_name(

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.slow]
         (["--ssl-key-file", "key.pem"], "--ssl-key-file"),
         (["--tools", "all"], "--tools"),
         (["--models-preset", "models.ini"], "--models-preset"),
-        (["--models-memory-margin", "1024"], "--models-memory-margin"),
+        (["--models-memory-margin", "-1"], "--models-memory-margin"),
         (["--ctx-size", "many"], "--ctx-size"),
         (["--no-auth", "--host", "0.0.0.0"], "--no-auth"),
     ],

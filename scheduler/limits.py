@@ -1,0 +1,41 @@
+"""What Corral may use of each device: what people say in the admin, beneath what the environment or
+`serve`'s command line says."""
+
+from __future__ import annotations
+
+from django.conf import settings
+
+from scheduler.models import DeviceLimit
+from scheduler.runtime.devices.limits import MIB, Limits, Size
+
+BUDGET_VARIABLE = "CORRAL_DEVICE_BUDGET"
+MARGIN_VARIABLE = "CORRAL_MEMORY_MARGIN, or serve's --models-memory-margin"
+
+
+def device_limits() -> Limits:
+    """As they count now: one query. A change of a row raises the registry's revision."""
+    fixed = fixed_limits()
+    rows = list(DeviceLimit.objects.all())
+    budgets = {row.device.lower(): Size(row.budget * MIB) for row in rows if row.budget is not None}
+    margins = {row.device.lower(): Size(row.margin * MIB) for row in rows if row.margin is not None}
+    return Limits(
+        budgets=budgets | dict(fixed.budgets),
+        margins={**(margins if fixed.margin_each is None else {}), **fixed.margins},
+        margin_each=fixed.margin_each,
+    )
+
+
+def fixed_limits() -> Limits:
+    """What no row can change."""
+    return Limits.parse(settings.CORRAL_DEVICE_BUDGET, settings.CORRAL_MEMORY_MARGIN)
+
+
+def set_by(device: str) -> dict[str, str]:
+    """Of `budget` and `margin` those that a row cannot change, and what sets them instead."""
+    fixed = fixed_limits()
+    found = {}
+    if device.lower() in fixed.budgets:
+        found["budget"] = BUDGET_VARIABLE
+    if fixed.margin_each is not None or device.lower() in fixed.margins:
+        found["margin"] = MARGIN_VARIABLE
+    return found
