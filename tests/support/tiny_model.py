@@ -98,7 +98,7 @@ def _write(path: Path, dims: Dims, seed: int | None) -> None:
     writer.add_float32("llama.attention.layer_norm_rms_epsilon", 1e-5)
     writer.add_float32("llama.rope.freq_base", 100_000.0)
     writer.add_uint32("general.file_type", 0)
-    for key, value, kind, inner in _tokenizer():
+    for key, value, kind, inner in tokenizer():
         writer.add_key_value(key, value, kind, inner)
     if seed is not None:
         for key, tensor in _weights(dims, seed).items():
@@ -119,7 +119,7 @@ def _shape_fields(dims: Dims) -> dict[str, int]:
         "attention.head_count": dims.heads,
         "attention.head_count_kv": dims.kv_heads,
         "rope.dimension_count": dims.width // dims.heads,
-        "vocab_size": len(_tokens()),
+        "vocab_size": len(tokens()),
     }
 
 
@@ -130,7 +130,7 @@ def _weights(dims: Dims, seed: int) -> dict[str, np.ndarray]:
         return random.standard_normal(shape, dtype=np.float32) * np.float32(0.05)
 
     ones = np.ones(dims.width, dtype=np.float32)
-    weights = {"token_embd.weight": matrix(len(_tokens()), dims.width), "output_norm.weight": ones}
+    weights = {"token_embd.weight": matrix(len(tokens()), dims.width), "output_norm.weight": ones}
     for number in range(dims.blocks):
         block = {
             "attn_norm": ones,
@@ -148,7 +148,7 @@ def _weights(dims: Dims, seed: int) -> dict[str, np.ndarray]:
 
 
 @functools.cache
-def _tokenizer() -> list[tuple[str, Any, GGUFValueType, GGUFValueType | None]]:
+def tokenizer() -> list[tuple[str, Any, GGUFValueType, GGUFValueType | None]]:
     """SmolLM2's tokenizer and chat template: key, value, type, and the type inside an array."""
     fields = []
     for key, field in GGUFReader(real_model()).fields.items():
@@ -158,5 +158,5 @@ def _tokenizer() -> list[tuple[str, Any, GGUFValueType, GGUFValueType | None]]:
     return fields
 
 
-def _tokens() -> list[str]:
-    return next(value for key, value, _, _ in _tokenizer() if key == "tokenizer.ggml.tokens")
+def tokens() -> list[str]:
+    return next(value for key, value, _, _ in tokenizer() if key == "tokenizer.ggml.tokens")
