@@ -21,12 +21,13 @@ from django.utils.cache import add_never_cache_headers
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from models_registry import history, live, measurements
+from models_registry import admin_fit, fitting, history, live
 from models_registry.admin_asking import PINS, WISHES, ask
-from models_registry.admin_base import NOTHING, badge, file_link, file_problem, mebibytes
+from models_registry.admin_base import NOTHING, badge, file_link, file_problem
 from models_registry.admin_history import HistoryAdmin
 from models_registry.describing import described
 from models_registry.errors import ManagementRefused
+from models_registry.memory_shown import fit_shown, measured_shown, running_shown
 from models_registry.models import Alias, Preset
 from models_registry.ports import PresetStatus
 from models_registry.preset_form import PresetForm
@@ -196,6 +197,13 @@ class PresetAdmin(HistoryAdmin):
                 answer.context_data |= self._beside(request, stored)
         return answer
 
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        preset = context.get("original")
+        context["fit_url"] = admin_fit.url_for(self, request, preset)
+        return super().render_change_form(request, context, *args, **kwargs)
+
     def _beside(self, request: HttpRequest, preset: Preset) -> dict[str, Any]:
         try:
             started = described(preset)
@@ -204,6 +212,7 @@ class PresetAdmin(HistoryAdmin):
         return {
             "now": self._now(request, preset),
             "started": started,
+            "fit": fit_shown(lambda: fitting.fit_of(preset)),
             "file_problem": file_problem(preset.model_file),
         }
 
@@ -211,7 +220,7 @@ class PresetAdmin(HistoryAdmin):
         """The part of the page that is alive, and asks for itself anew."""
         statuses = live.live_statuses()
         status = statuses.of(preset.name)
-        measured = _measured(preset)
+        measured = measured_shown(preset)
         row = measured.get("row")
         known = [repr(status), statuses.away, preset.pinned, preset.name]
         known += [row.state, str(row.measured_at), row.error] if row is not None else []
@@ -222,6 +231,7 @@ class PresetAdmin(HistoryAdmin):
             "badges": _state_told(status, pinned=preset.pinned),
             "away": statuses.away,
             "measured": measured,
+            "running": [running_shown(each) for each in status.running],
             "may_change": self.has_change_permission(request, preset),
             "buttons": _buttons(preset, stale=status.stale, running=status.state == "loaded"),
             "seen": hashlib.sha256(json.dumps(known).encode()).hexdigest()[:16],
@@ -236,6 +246,7 @@ class PresetAdmin(HistoryAdmin):
         view = self.admin_site.admin_view
         return [
             path("states/", self.states_view, name="models_registry_preset_states"),
+            *admin_fit.urls(self),
             path("<int:pk>/now/", self.now_view, name="models_registry_preset_now"),
             *(
                 path(
@@ -327,26 +338,6 @@ class PresetAdmin(HistoryAdmin):
 def _state_told(status: PresetStatus, *, pinned: bool) -> SafeString:
     badges = live.badges(status)
     return format_html("{} {}", badges, badge("pinned")) if pinned else badges
-
-
-def _measured(preset: Preset) -> dict[str, Any]:
-    """What the measure job found, device by device, as text; empty before the first order."""
-    row = measurements.of_preset(preset)
-    if row is None:
-        return {}
-    totals = measurements.total_bytes(row)
-    return {
-        "row": row,
-        "devices": [
-            (
-                each["device"],
-                *(mebibytes(each[part]) for part in ("model", "context", "compute")),
-                mebibytes(totals[each["device"]]),
-            )
-            for each in row.devices
-            if each["device"] in totals
-        ],
-    }
 
 
 def _buttons(preset: Preset, *, stale: bool, running: bool) -> list[dict[str, Any]]:

@@ -72,6 +72,7 @@ UNFOLD: dict[str, Any] = {
             {
                 "title": "Scheduler",
                 "items": [
+                    _page("Devices", "developer_board", "scheduler.devicelimit"),
                     _page("Instances", "memory", "scheduler.instancerecord"),
                     _page("Decisions", "fact_check", "scheduler.decisionrecord"),
                 ],

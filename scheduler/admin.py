@@ -1,4 +1,4 @@
-"""The record in the admin: to be read, never written."""
+"""The record in the admin: to be read, never written. Devices are in admin_devices.py."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 
 from models_registry.admin_base import NOTHING, ReadOnlyAdmin, told
 
+from .admin_devices import DeviceLimitAdmin as DeviceLimitAdmin
 from .models import DecisionRecord, InstanceRecord
 
 

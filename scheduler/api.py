@@ -1,4 +1,4 @@
-"""The scheduler's routes of the management API: what is live, and the record. All read only."""
+"""The scheduler's routes of the management API: what is live, the record, and limits of devices."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Query, Router
 
-from models_registry.access import Needs
+from models_registry.access import Needs, asker_of
 from models_registry.shapes import Page, Paged
+from scheduler import limits
 from scheduler.describing import explained, live_devices, live_snapshot, status, waiters_of
-from scheduler.models import DecisionRecord, InstanceRecord
+from scheduler.models import DecisionRecord, DeviceLimit, InstanceRecord
 from scheduler.protocol import Explained
 from scheduler.schemas import (
     DecisionRecordFilter,
@@ -20,6 +21,8 @@ from scheduler.schemas import (
     InstanceOut,
     InstanceRecordFilter,
     InstanceRecordOut,
+    LimitOut,
+    LimitPatch,
     QueueEntryOut,
     QueuePage,
     StatusOut,
@@ -30,6 +33,7 @@ live = Router(tags=["live"])
 record = Router(tags=["record"])
 
 VIEW_INSTANCES = Needs("scheduler.view_instancerecord")
+CHANGE_LIMITS = Needs("scheduler.change_devicelimit")
 VIEW_DECISIONS = Needs("scheduler.view_decisionrecord")
 
 
@@ -43,6 +47,12 @@ def list_instances(request: HttpRequest, page: Query[Page]) -> dict[str, Any]:
 def list_devices(request: HttpRequest, page: Query[Page]) -> dict[str, Any]:
     """What each device has in memory, and who holds how much of it."""
     return page.of(live_devices())
+
+
+@live.patch("/devices/{str:device}", auth=CHANGE_LIMITS, response=LimitOut)
+def change_limit(request: HttpRequest, device: str, body: LimitPatch) -> DeviceLimit:
+    """What Corral may use of it, and what stays free; it counts at once."""
+    return limits.change_limit(device, body.model_dump(exclude_unset=True), asker_of(request))
 
 
 @live.get("/queue", auth=VIEW_INSTANCES, response=Paged[QueueEntryOut])

@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
-from django.conf import settings
+from collections.abc import Mapping
 
+from django.conf import settings
+from django.db import transaction
+
+from models_registry.access import Asker
 from scheduler.models import DeviceLimit
 from scheduler.runtime.devices.limits import MIB, Limits, Size
 
@@ -39,3 +43,19 @@ def set_by(device: str) -> dict[str, str]:
     if fixed.margin_each is not None or device.lower() in fixed.margins:
         found["margin"] = MARGIN_VARIABLE
     return found
+
+
+def change_limit(device: str, changes: Mapping[str, int | None], asker: Asker) -> DeviceLimit:
+    """MiB by `budget` and `margin`; None leaves it to what counts below. The row is made when there
+    is none. What is so already makes no version. Raises ValidationError."""
+    with transaction.atomic():
+        rows = DeviceLimit.objects.select_for_update()
+        limit = rows.filter(device__iexact=device).first() or DeviceLimit(device=device)
+        changed = {name: mib for name, mib in changes.items() if getattr(limit, name) != mib}
+        for name, mib in changed.items():
+            setattr(limit, name, mib)
+        limit.full_clean()
+        if changed:
+            limit._change_reason = asker.label  # type: ignore[attr-defined]
+            limit.save()
+    return limit

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from django.core.validators import RegexValidator
+from django.core.validators import MaxValueValidator, RegexValidator
 from django.db import models
 from django.db.models.functions import Lower
 from django.utils import timezone
@@ -61,6 +61,9 @@ class DecisionRecord(models.Model):
         return f"{self.kind} {self.preset}: {self.reason}"
 
 
+_SIZE = [MaxValueValidator(2**31 - 1)]
+
+
 class DeviceLimit(Revised):
     """What Corral may use of one device, in MiB. A change raises the registry's revision: the
     scheduler then reads it (scheduler/limits.py says what else counts)."""
@@ -73,11 +76,13 @@ class DeviceLimit(Revised):
     budget = models.PositiveIntegerField(
         null=True,
         blank=True,
+        validators=_SIZE,
         help_text="MiB that Corral may use of it in all. Unset: all that others leave.",
     )
     margin = models.PositiveIntegerField(
         null=True,
         blank=True,
+        validators=_SIZE,
         help_text="MiB that stay free. Unset: 1024, of the host a sixteenth.",
     )
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 from ninja import Schema
-from pydantic import Field
+from pydantic import Field, StrictInt
 
-from models_registry.shapes import Moment, Page
+from models_registry.shapes import Moment, Page, Strict
+from scheduler.limits import set_by
 from scheduler.protocol import LAST_SHOWN, HoldupName, PlacementKind
+
+Mib = Annotated[StrictInt, Field(ge=0, le=2**31 - 1)]
 
 _PRESET = Field("", max_length=200, description="Of this preset only.")
 _KIND = Field("", max_length=30, description="Of this kind only.")
@@ -73,6 +76,26 @@ class DeviceStateOut(Schema):
     stale: float | None = Field(description="Seconds for which it could not be read.")
     warning: str
     instances: list[DeviceInstanceOut]
+
+
+class LimitPatch(Strict):
+    """MiB. Only what is named is changed; null: no budget, or the margin of all devices."""
+
+    budget: Mib | None = None
+    margin: Mib | None = None
+
+
+class LimitOut(Schema):
+    device: str
+    budget: int | None
+    margin: int | None
+    set_by: dict[str, str] = Field(
+        description="Of budget and margin those that a variable or the command line sets above it."
+    )
+
+    @staticmethod
+    def resolve_set_by(row: Any) -> dict[str, str]:
+        return set_by(row.device)
 
 
 class VictimOut(Schema):

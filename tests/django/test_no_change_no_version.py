@@ -9,6 +9,7 @@ from django.urls import reverse
 from models_registry.models import Alias, ModelFile, Preset
 from models_registry.revision import registry_revision
 from proxy.models import Team
+from scheduler.models import DeviceLimit
 
 pytestmark = pytest.mark.django_db
 
@@ -17,7 +18,8 @@ PATH = "/presets/user/repo:Q4_K_M"
 
 def kept() -> tuple[object, ...]:
     records = (Preset.history.count(), Alias.history.count(), ModelFile.history.count())
-    return (Preset.objects.get().version, registry_revision(), *records, Team.history.count())
+    others = (Team.history.count(), DeviceLimit.history.count())
+    return (Preset.objects.get().version, registry_revision(), *records, *others)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +33,8 @@ def kept() -> tuple[object, ...]:
         ("PATCH", "/aliases/other", {"name": "other", "preset": "user/repo:Q4_K_M"}),
         ("PATCH", "/teams/1", {}),
         ("PATCH", "/teams/1", {"weight": 1, "priority": "normal"}),
+        ("PATCH", "/devices/CUDA0", {}),
+        ("PATCH", "/devices/cuda0", {"budget": 4096, "margin": None}),
     ],
 )
 def test_the_management_api_makes_no_version_of_what_is_so_already(
@@ -38,12 +42,14 @@ def test_the_management_api_makes_no_version_of_what_is_so_already(
 ):
     Preset.objects.update(pinned=True)
     Alias.objects.create(name="other", preset=preset)
+    DeviceLimit.objects.create(device="CUDA0", budget=4096)
     before = kept()
 
     answer = manager.ask(verb, path, body)
 
     assert answer.status == 200
-    assert answer.json["name"] in ("user/repo:Q4_K_M", "other", "default")
+    name = answer.json.get("name", answer.json.get("device"))
+    assert name in ("user/repo:Q4_K_M", "other", "default", "CUDA0")
     assert kept() == before
 
 
