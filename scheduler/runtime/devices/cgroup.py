@@ -65,8 +65,7 @@ class Cgroup:
         return Level(limit, max(0, min(limit, limit - usage + reclaimable)), taken)
 
     def _limit(self, name: str) -> int | None:
-        file = self.folder / name
-        said = file.read_text().strip() if file.exists() else "max"
+        said = (self.folder / name).read_text().strip()
         return None if said == "max" else int(said)
 
 

@@ -52,16 +52,16 @@ class Host:
         own = sum(self._own(pid) for pid in ours)
         total = min(level.limit for level in levels)
         free = min(total, *(level.free for level in levels))
-        if not plausible(total, free):
-            raise ValueError(f"{free} of {total} bytes are free")
         foreign = max(level.taken - own - (level.limit - total) for level in levels)
         reading = DeviceReading(HOST, total, free, foreign=min(total, max(0, foreign)))
         return Device(reading, "main memory", str(HOST), utilisation=round(psutil.cpu_percent()))
 
     def _machine(self) -> Level:
         said = _kilobytes((self._proc / "meminfo").read_text())
-        taken = sum(said.get(name, 0) for name in _TAKEN)
-        return Level(said["MemTotal"], said["MemAvailable"], taken)
+        total, free = said["MemTotal"], said["MemAvailable"]
+        if not plausible(total, free):
+            raise ValueError(f"{free} of {total} bytes are free")
+        return Level(total, free, sum(said.get(name, 0) for name in _TAKEN))
 
     def _own(self, pid: int) -> int:
         try:

@@ -112,7 +112,13 @@ class Nvidia:
         try:
             self._nvml.nvmlInit()
             self._open = True
-            self._take(self._enumerated())
+            found, lost = self._enumerated()
+            self._take(found)
+            self._lost = lost[0] if lost else ""
+            if len(lost) > len(self._gpus.keys() - found.keys()):
+                self._library.bad("a GPU does not answer and is left out", self._lost)
+            else:
+                self._library.good(True)
         except (self._nvml.NVMLError, UnicodeDecodeError) as failure:
             none_here = isinstance(
                 failure,
@@ -129,8 +135,8 @@ class Nvidia:
             gpu.handle = None
             gpu.kept.bad(why, expected=True)  # it has just been said for all
 
-    def _enumerated(self) -> dict[str, _Found]:
-        """By UUID. What does not answer is left out."""
+    def _enumerated(self) -> tuple[dict[str, _Found], list[str]]:
+        """By UUID; and for each that does not answer, what is said of it."""
         found: dict[str, _Found] = {}
         lost = []
         for index in range(self._nvml.nvmlDeviceGetCount()):
@@ -142,12 +148,7 @@ class Nvidia:
                 lost.append(str(failure))
             else:
                 found[one.uuid] = one
-        self._lost = lost[0] if lost else ""
-        if len(lost) > len(self._gpus.keys() - found.keys()):
-            self._library.bad("a GPU does not answer and is left out", self._lost)
-        else:
-            self._library.good(True)
-        return found
+        return found, lost
 
     def _identified(self, index: int) -> _Found:
         nvml = self._nvml
