@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 
 
 def most_layers(ends: Sequence[int], rooms: Sequence[int], first_fixed: int) -> int:
-    """How many layers, counted from the last, fit on the devices at the very most; the first that
-    has one holds `first_fixed` besides."""
+    """How many layers, counted from the last, fit on the devices; the first that has one holds
+    `first_fixed` besides."""
     last = len(ends) - 1
     begin = behind = last
     for room in reversed(rooms):
-        begin = min(begin, _earliest(ends, behind, room - first_fixed))
+        begin = min(begin, _first_run(ends, behind, room - first_fixed))
         behind = _earliest(ends, behind, room)
     return last - begin
 
@@ -57,6 +57,16 @@ def sets_of_devices(shares: Sequence[int], fewest: int) -> Iterator[Sequence[int
         yield sorted(largest[:count])
     for first in range(1, len(shares) - fewest + 1):
         yield range(first, len(shares))
+
+
+def _first_run(ends: Sequence[int], behind: int, room: int) -> int:
+    """Where the first run may begin at the earliest, with at least one layer, when the devices
+    behind it can take all from `behind` on. It may have to leave uneven layers to the host."""
+    begin = _earliest(ends, behind, room)
+    if begin < behind:
+        return begin
+    last = len(ends) - 1
+    return next((at for at in range(behind, last) if ends[at + 1] - ends[at] <= room), last)
 
 
 def _earliest(ends: Sequence[int], end: int, room: int) -> int:

@@ -201,7 +201,7 @@ class _AtStep:
 @dataclass(frozen=True, slots=True)
 class _Side:
     """A model beside what it may take. In the order of its devices: `shares` is what is free
-    there, `rooms` how much of that is for layers. No more layers than `most` fit there."""
+    there, `rooms` how much of that is for layers. `most` layers fit there."""
 
     at: _AtStep
     free: Free

@@ -310,6 +310,28 @@ def test_what_the_first_device_holds_besides_may_make_another_the_first():
     assert only(Kind.SPREAD, shape, free(a=3, b=7, c=2)) == [spread(b=2, c=2)]
 
 
+def test_the_first_device_has_a_layer_however_small_its_share():
+    shape = model(1, 40, devices=(A, B), first_device_fixed=5)
+
+    assert only(Kind.SPREAD, shape, free(a=6, b=42)) == [spread(a=1, b=1)]
+
+
+def test_a_device_that_others_have_overdrawn_has_no_share():
+    shape = model(*[1] * 6, devices=(A, B, C, D), first_device_fixed=5)
+
+    assert only(Kind.SPREAD, shape, free(a=5, b=11, c=-10, d=3)) == [spread(b=5, d=1)]
+
+
+def test_where_nothing_is_free_what_takes_nothing_can_still_be_spread():
+    assert only(Kind.SPREAD, model(0, 0, devices=(A, B)), free(a=0, b=0)) == [spread(a=1, b=1)]
+
+
+def test_what_each_device_holds_besides_shifts_a_spread():
+    shape = model(*[1] * 6, devices=(A, B), device_fixed=2, device_compute=(1,))
+
+    assert only(Kind.SPREAD, shape, free(a=4, b=8)) == [spread(a=1, b=5)]
+
+
 def test_a_device_that_cannot_hold_what_each_holds_besides_gets_no_layer():
     shape = model(1, 1, 1, 1, devices=(A, B, C), device_fixed=3)
 
@@ -347,6 +369,15 @@ def test_files_that_stay_mapped_make_room_on_the_host():
     assert offered(shape, free(a=1, host=6), mapped_roomy={FILE: 4}) == [[whole(A, 1)], [ON_HOST]]
     assert best(shape, free(a=0, host=6)) is None
     assert best(shape, free(a=0, host=6), {FILE: 4}) is not None
+
+
+def test_files_that_stay_mapped_make_room_beside_layers_on_devices():
+    shape = model(1, 1, 1, 1, devices=(A, B), mapped=(9, 9, 9, 8, 7))
+
+    room = free(a=2, b=2, host=4)
+    assert offered(shape, room, mapped={FILE: 3}) == [[spread(a=2, b=2)]]
+    assert offered(shape, room, mapped={FILE: 4}) == [[spread(a=2, b=2)], [partial(a=2, b=1)]]
+    assert offered(shape, room, mapped={FILE: 2}) == []
 
 
 def test_a_measured_figure_rules_a_placement_out():

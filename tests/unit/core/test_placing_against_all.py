@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations, pairwise, product
+from itertools import pairwise, product
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -229,24 +229,3 @@ def test_a_clipped_need_fits_takes_all_that_it_lacks_and_else_what_it_took(need,
     assert on(cut) == {device: size for device, size in wanted.items() if size}
     assert fits(cut, most)
     assert all(size <= dict(need.mapped)[file] for file, size in cut.mapped)
-
-
-def test_every_set_of_devices_is_tried():
-    """With a projector on the first, and layers too uneven for the largest devices."""
-    shape = OpenShape(
-        contexts=(1024,),
-        layers=tuple(Layer(size, (0,)) for size in (3, 1, 8)),
-        devices=(A, B, C),
-        file=FILE,
-        mapped=(0,) * 4,
-        device_compute=(0,),
-        host_compute=((0,), (0,)),
-        first_device_fixed=2,
-    )
-
-    for few in combinations((A, B, C), 2):
-        room = {device: 9 if device in few else 1 for device in (A, B, C)}
-        kinds = [tier.kind for tier in tiers(shape, room, room)]
-        assert (Kind.SPREAD in kinds) is any(
-            fits(need_of(shape, p, 0), room) for p in all_placements(shape) if p.kind is Kind.SPREAD
-        )
