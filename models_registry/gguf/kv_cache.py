@@ -57,16 +57,15 @@ def cache_bytes(
     flash: bool = True,
 ) -> tuple[int, ...]:
     """Of each block, for `context` tokens over all slots together. `unified`: the slots share one
-    cache. `flash`: flash attention is on. Raises UnreadableHeader."""
+    cache. `flash`: flash attention is on. Raises UnreadableHeader, and KeyError for a type that is
+    not in CACHE_TYPES."""
     layers = cache_layout(header).layers
     cells = cells_of(context, slots, unified=unified)
     widest = max((layer.values for layer in layers), default=0)
 
     def of(layer: LayerCache) -> int:
-        own = cells
-        if layer.window and not swa_full:
-            seen = layer.window * (slots if unified else 1) + ubatch
-            own = _padded(min(cells, seen))
+        window = 0 if swa_full else layer.window
+        own = seen_by(window, cells, slots, unified=unified, ubatch=ubatch)
         # Without flash attention each layer's values are as wide as the widest layer's.
         values = layer.values if flash or not layer.values else widest
         rows = _row(type_k, layer.keys) + _row(type_v, values)
@@ -79,6 +78,13 @@ def cells_of(context: int, slots: int, *, unified: bool) -> int:
     """Tokens that each cache has room for: the slots' own, or the one that they share."""
     whole = _padded(context)
     return whole if unified else _padded(whole // slots)
+
+
+def seen_by(window: int, cells: int, slots: int, *, unified: bool, ubatch: int) -> int:
+    """Cells of a layer that looks `window` tokens back, of `cells` at most; 0 is all of them."""
+    if not window:
+        return cells
+    return _padded(min(cells, window * (slots if unified else 1) + ubatch))
 
 
 def _padded(tokens: int) -> int:
