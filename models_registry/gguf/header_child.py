@@ -34,10 +34,8 @@ MOST_KEYS = 1 << 16
 MOST_TENSORS = 1 << 16
 MOST_STRINGS = 1 << 21
 """In all arrays of a file: vocabularies reach a quarter of a million, their merges twice that."""
-MOST_KEPT = 1 << 16
-"""Elements of arrays whose values are kept, over a whole file."""
-LONGEST_ARRAY = LONGEST_TEXT = 1 << 12
-"""Of one whose values are kept; of a longer one only its length is."""
+MOST_KEPT = 1 << 16  # elements of arrays whose values are kept, over a whole file
+LONGEST_ARRAY = LONGEST_TEXT = 1 << 12  # of a longer one only the length is kept
 LONGEST_NAME = 1 << 10
 MOST_DIMENSIONS = 4
 MOST_LAYERS = 1 << 10
@@ -57,6 +55,7 @@ TYPES = {
     23: ("IQ4_XS", 256, 136), 24: ("I8", 1, 1), 25: ("I16", 1, 2), 26: ("I32", 1, 4),
     27: ("I64", 1, 8), 28: ("F64", 1, 8), 29: ("IQ1_M", 256, 56), 30: ("BF16", 1, 2),
     34: ("TQ1_0", 256, 54), 35: ("TQ2_0", 256, 66), 39: ("MXFP4", 32, 17), 40: ("NVFP4", 64, 36),
+    41: ("Q1_0", 128, 18), 42: ("Q2_0", 64, 18),
 }  # fmt: skip
 
 _BLOCK = re.compile(r"blk\.(\d{1,6})\.")
