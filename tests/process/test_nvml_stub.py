@@ -280,7 +280,7 @@ def test_a_gpu_that_is_lost_from_the_start_is_said_and_found_later(stub, tmp_pat
 
 
 def test_gpus_are_numbered_by_their_addresses(stub, tmp_path):
-    stub.show(StubGpu("GPU-cccc", bus=9), StubGpu("GPU-aaaa", bus=3, total=8 * GIB))
+    stub.show(StubGpu("GPU-aaaa", bus=9), StubGpu("GPU-cccc", bus=3, total=8 * GIB))
     with reading(tmp_path, **stub.environment) as gpus:
         assert [device["total"] for device in gpus.read().values()] == [8 * GIB, 24 * GIB]
 
@@ -296,6 +296,18 @@ def test_children_see_only_what_is_visible(stub, tmp_path, setting, totals):
 
     assert [device["total"] // GIB for device in devices.values()] == totals
     assert list(devices) == [f"CUDA{number}" for number in range(len(totals))]
+
+
+def test_a_lost_gpu_is_not_replaced_by_the_next_one(stub, tmp_path):
+    stub.show(ONE, TWO)
+    with reading(tmp_path, **stub.environment, CUDA_VISIBLE_DEVICES="0") as gpus:
+        gpus.read()
+        stub.show(StubGpu("GPU-aaaa", error=GPU_IS_LOST), TWO)
+        for _ in range(3):
+            devices = gpus.read()
+
+    assert {name: device["total"] for name, device in devices.items()} == {"CUDA0": 24 * GIB}
+    assert devices["CUDA0"]["stale"] > 0
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,6 @@ class Nvidia:
         self._library.bad(why, expected=expected)
         self.close()
         for gpu in self._gpus.values():
-            gpu.handle = None
             gpu.kept.bad(why, expected=True)  # it has just been said for all
 
     def _enumerated(self) -> tuple[dict[str, _Found], list[str]]:
