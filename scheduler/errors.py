@@ -49,6 +49,7 @@ ERRORS: dict[str, ErrorKind] = {
     "model_broken": ErrorKind(503, False, _UNAVAILABLE),
     "out_of_memory": ErrorKind(503, True, _UNAVAILABLE),
     "blocked_by_pinned": ErrorKind(503, False, _UNAVAILABLE),
+    "memory_in_use": ErrorKind(503, True, _UNAVAILABLE),
     "does_not_fit": ErrorKind(503, True, _UNAVAILABLE),
     "queue_full": ErrorKind(503, True, _UNAVAILABLE),
     "model_queue_full": ErrorKind(429, True, _RATE),

@@ -7,20 +7,24 @@ whose instance is loaded but saturated waits for a lease: it needs no room and n
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from enum import Enum, auto
+from functools import partial
+from itertools import chain
 
 from . import leaving
 from .books import Books
-from .decisions import Decision, Reason, Start, Wake
+from .decisions import Decision, Figures, Reason, Start, Wake
 from .draining import Draining
 from .eviction import Eviction, eviction_order
 from .granting import Granting
 from .instances import Instance
 from .room import Room, Shortage
+from .siting import NoPlace, Siting
+from .sizes import Grant, Placement
 from .states import Cue, State
-from .values import Bytes, Code, PresetName, Refusal
-from .wait_queue import Entry, Place
+from .values import Code, PresetName, Refusal
+from .wait_queue import Entry, Place, Site
 
 ASK_AGAIN_SECONDS = 5.0
 """What a client is told to wait when nothing better is known."""
@@ -40,22 +44,28 @@ class Outcome(Enum):
     MOVED_ON = auto()  # started, woken or refused: the next entry is head
     WAITS_FOR_LOADER = auto()
     WAITS_FOR_ROOM = auto()
+    WAITS_FOR_FIGURES = auto()  # it is being measured: others go on (L5)
+    WAITS_FOR_OTHERS = auto()  # what is not Corral's stands in its way: others go on (A6)
 
 
 Step = tuple[Outcome, list[Decision]]
+SKIPPED = frozenset({Outcome.WAITS_FOR_FIGURES, Outcome.WAITS_FOR_OTHERS})
 
 
 class Admission:
-    """`next_drain` is when a busy instance may be drained for the head, while none is yet."""
+    """`next_drain` is when a busy instance may be drained for the head, while none is yet;
+    `next_look` when one that is skipped is worth looking at again."""
 
     def __init__(
         self,
         books: Books,
         room: Room,
+        siting: Siting,
         eviction: Eviction,
         draining: Draining,
         granting: Granting,
     ) -> None:
+        self._config = books.config
         self._presets = books.presets
         self._failures = books.failures
         self._loaders = max(1, books.config.models_max_loading)
@@ -64,24 +74,32 @@ class Admission:
         self._order = books.order
         self._ledger = books.ledger
         self._room = room
+        self._siting = siting
         self._eviction = eviction
         self._draining = draining
         self._granting = granting
         self.next_drain: float | None = None
+        self.next_look: float | None = None
         self.held_up: tuple[PresetName, Outcome] | None = None
         """Who is head and waits, as of the last look."""
         self._head_key: Place | None = None
+        self.skipped: dict[PresetName, Outcome] = {}
+        """Those that wait for something which no other entry has to wait for."""
 
     def admit(self, now: float) -> list[Decision]:
         """Derive the head anew and serve it, until one has to wait."""
         decisions: list[Decision] = []
-        self.next_drain = self.held_up = None
+        self.next_drain = self.next_look = self.held_up = None
+        self._look_at_skipped_again()
         while (entry := self._order.head(now)) is not None:
             if entry.head_since is None:
                 entry.head_since = now
             outcome, step = self._serve_head(entry, now)
             decisions += step
             if outcome is Outcome.MOVED_ON:
+                continue
+            if outcome in SKIPPED:
+                self._skip(entry, outcome)
                 continue
             self.held_up = entry.preset, outcome
             self._head_key = self._order.key(entry, now)
@@ -112,7 +130,7 @@ class Admission:
         )
 
     def nobody_waits(self) -> None:
-        self.next_drain = self.held_up = None
+        self.next_drain = self.next_look = self.held_up = None
 
     def need(self, entry: Entry) -> Need:
         return _need(self._fleet.current(entry.preset))
@@ -120,7 +138,7 @@ class Admission:
     def register(self, entry: Entry, current: Instance | None) -> None:
         """A2: whether it waits for a start or a wake, as things now are."""
         need = _need(current)
-        if need is not Need.START and (entry.room or entry.evict_first):
+        if need is Need.NOTHING and (entry.room or entry.evict_first):
             self._queue.needs_no_room(entry)
         if need is Need.NOTHING:
             entry.head_since = None
@@ -131,17 +149,28 @@ class Admission:
     # The head -----------------------------------------------------------------
 
     def _serve_head(self, entry: Entry, now: float) -> Step:
-        if entry.looks_only and not self._may_look(entry):
+        if entry.looks_only and not self._may_look(entry, now):
             return self._refuse(entry, Refusal(Code.MODEL_NOT_LOADED, ASK_AGAIN_SECONDS))
         if self.need(entry) is Need.WAKE:
             return self._wake_head(entry, now)
-        if short := self._room.never(entry.preset):
-            return self._refuse(entry, Refusal(Code.MODEL_TOO_LARGE, short=short))
+        return self._place_head(entry, now)
+
+    def _place_head(self, entry: Entry, now: float) -> Step:
+        """Is it known what it takes, and is there a place for it at all?"""
+        if (due := self._figures_due(entry)) > now:
+            self._look_again(due)
+            return Outcome.WAITS_FOR_FIGURES, []
+        if no_place := self._siting.settle(entry):
+            return self._without_place(entry, no_place, now)
+        entry.in_use_since = None
         if entry.startup_only:
             return self._start_up(entry, now)
-        if pins := self._room.taken_by_pins(entry.preset):
+        if pins := self._room.taken_by_pins():
             return self._refuse(entry, Refusal(Code.BLOCKED_BY_PINNED, blocked_by=pins))
-        shortage = self._room.shortage(entry)
+        return self._start_head(entry, now)
+
+    def _start_head(self, entry: Entry, now: float) -> Step:
+        shortage = self._shortage_at_best_site(entry, now)
         if shortage and self._room.is_ready(entry):
             # All that went for it has gone, and it is not enough any more: what it keeps from
             # others, they may keep from it.
@@ -157,11 +186,66 @@ class Admission:
         decisions.append(self._start(entry, now, beside=False))
         return Outcome.MOVED_ON, decisions
 
+    # Those that are skipped -----------------------------------------------------
+
+    def _figures_due(self, entry: Entry) -> float:
+        """L5: until when it waits for its measurement; later a guess is good enough."""
+        spec = self._presets[entry.preset]
+        waits = spec.measuring and self._ledger.limits
+        return entry.since + self._config.measure_wait_seconds if waits else 0.0
+
+    def _without_place(self, entry: Entry, no_place: NoPlace, now: float) -> Step:
+        """A6: pins and its own size refuse it at once; what others use, when that has lasted for
+        its longest wait."""
+        if no_place.code is Code.MEMORY_IN_USE and not entry.startup_only:
+            if entry.in_use_since is None:
+                entry.in_use_since = now
+            due = entry.in_use_since + self._eviction.patience(entry)
+            if due > now:
+                self._look_again(due)
+                return Outcome.WAITS_FOR_OTHERS, []
+        again = ASK_AGAIN_SECONDS if no_place.code is Code.MEMORY_IN_USE else None
+        refusal = Refusal(
+            no_place.code, again, blocked_by=no_place.blocked_by, short=no_place.short
+        )
+        return self._refuse(entry, refusal)
+
+    def _skip(self, entry: Entry, outcome: Outcome) -> None:
+        entry.head_since = None
+        self.skipped[entry.preset] = outcome
+        self._order.drop(entry.preset)
+
+    def _look_at_skipped_again(self) -> None:
+        for preset in self.skipped:
+            entry = self._queue.entries.get(preset)
+            if entry is not None and self.need(entry) is not Need.NOTHING:
+                self._order.put(entry)
+        self.skipped.clear()
+
+    def _look_again(self, due: float) -> None:
+        if self.next_look is None or due < self.next_look:
+            self.next_look = due
+
+    # A wake -------------------------------------------------------------------------
+
     def _wake_head(self, entry: Entry, now: float) -> Step:
-        """A2: a wake needs no slot, but a loader. A10: a start-up load kills none for it."""
+        """A2: a wake needs no slot, but a loader. A10: a start-up load kills none for it. L8: it
+        needs its memory again, where it sleeps; if that cannot be, it goes, and starts anew."""
+        sleeper = self._fleet.current(entry.preset)
+        assert sleeper is not None
+        if not self._siting.wakes_in_place(sleeper):
+            return Outcome.MOVED_ON, [leaving.ask_exit(sleeper, Reason.MOVED, now, entry.preset)]
+        entry.wakes, entry.site = sleeper, Site(sleeper.grant.placement, sleeper.takes)
+        shortage = self._room.shortage(entry)
+        if shortage and entry.startup_only:
+            return self._refuse(entry, Refusal(Code.DOES_NOT_FIT))
         if not self._loader_is_to_be_had(or_killed=not entry.startup_only):
             return Outcome.WAITS_FOR_LOADER, []
+        decisions = self._make_room(entry, shortage, now)
+        if not self._room.free_now(entry):
+            return Outcome.WAITS_FOR_ROOM, decisions
         return Outcome.MOVED_ON, [
+            *decisions,
             *self._free_a_loader(entry, now),
             self._wake(entry, now, beside=False),
         ]
@@ -185,6 +269,32 @@ class Admission:
         return Outcome.MOVED_ON, self._granting.refuse_all(entry.preset, refusal)
 
     # Room ---------------------------------------------------------------------
+
+    def _shortage_at_best_site(self, entry: Entry, now: float) -> Shortage:
+        """L9: of the equally good places the one where nobody has to go, else one where the idle
+        suffice, else the one where least is missing. A worse place only for who takes what there
+        is now, and where that spares a wait."""
+        if entry.room or (len(entry.sites) == 1 and not self._presets[entry.preset].placement_now):
+            return self._room.shortage(entry)
+        lacks = [(site, self._room.shortage(entry, site=site)) for site in entry.sites]
+        lacks.sort(key=lambda lack: sum(size for _, size in lack[1].bytes))
+        worse = (
+            (site, self._room.shortage(entry, site=site)) for site in self._siting.worse(entry)
+        )
+        for site, shortage in chain(lacks, worse):
+            if not shortage or self._eviction.choose(entry, shortage, now):
+                entry.site = site
+                return shortage
+        entry.site, shortage = lacks[0]
+        return shortage
+
+    def _is_free_somewhere(self, entry: Entry, is_free: Callable[[Entry], bool]) -> bool:
+        """At one of its places, which is then the one that it gets."""
+        for site in entry.sites:
+            entry.site = site
+            if is_free(entry):
+                return True
+        return False
 
     def _make_room(self, entry: Entry, shortage: Shortage, now: float) -> list[Decision]:
         """A5: victims when there is no room and none is coming. A4: one more before a load that
@@ -226,7 +336,7 @@ class Admission:
                 ("idle_for", round(now - victim.last_used, 3)),
                 ("loaded_for", round(now - victim.loaded_at, 3) if victim.loaded_at else 0.0),
                 ("waiters", entry.size),
-                *_bytes_told("frees", victim.preset.need),
+                *_bytes_told("frees", self._ledger.frees(victim.id)),
             )
             decisions.append(leaving.ask_exit(victim, reason, now, entry.preset, figures))
         return decisions
@@ -261,19 +371,21 @@ class Admission:
             decisions.append(leaving.kill(unwanted, Reason.UNWANTED, now, entry.preset))
         return decisions
 
-    def a_look_may_load(self, preset: PresetName) -> bool:
+    def a_look_may_load(self, preset: PresetName, now: float) -> bool:
         """A8: it starts in this very step, or not at all: nobody queues, a loader is free, there
         is room without evicting anyone, and it would not end at once."""
-        entry = Entry(preset)
-        return not len(self._order) and not self._room.never(preset) and self._may_look(entry)
+        entry = Entry(preset, now)
+        return not len(self._order) and self._may_look(entry, now)
 
-    def _may_look(self, entry: Entry) -> bool:
+    def _may_look(self, entry: Entry, now: float) -> bool:
         """A8: neither a wake nor a second try is for a look."""
         return (
             self.need(entry) is Need.START
             and not entry.evict_first
             and self._loader_is_to_be_had(or_killed=False)
-            and self._room.free_now(entry)
+            and self._figures_due(entry) <= now
+            and not self._siting.settle(entry)
+            and self._is_free_somewhere(entry, self._room.free_now)
         )
 
     # Beside a head that only waits for room -------------------------------------
@@ -286,7 +398,7 @@ class Admission:
                 break
             if self._may_wake_beside(head, entry):
                 decisions.append(self._wake(entry, now, beside=True))
-            elif self._may_start_beside(head, entry):
+            elif self._may_start_beside(head, entry, now):
                 decisions.append(self._start(entry, now, beside=True))
         return decisions
 
@@ -314,9 +426,12 @@ class Admission:
         sleeper = self._fleet.current(entry.preset)
         if sleeper is None or sleeper.state is not State.SLEEPING:
             return False
-        return not self._room.shortage(head) or sleeper.preset.pinned
+        entry.wakes, entry.site = sleeper, Site(sleeper.grant.placement, sleeper.takes)
+        if not self._room.free_now(entry):
+            return False
+        return not self._room.shortage(head, beside=entry) or sleeper.preset.pinned
 
-    def _may_start_beside(self, head: Entry, entry: Entry) -> bool:
+    def _may_start_beside(self, head: Entry, entry: Entry, now: float) -> bool:
         """With the room that was made for it when it was head itself; or where bytes are short for
         the head, and it is small and there is a slot more than the head's."""
         if entry.startup_only or self.need(entry) is not Need.START:
@@ -327,28 +442,54 @@ class Admission:
             self._ledger.limits
             and not head.await_room
             and not self._failures.broken(entry.preset)
-            and self._room.fits_beside(head, entry)
+            and self._figures_due(entry) <= now
+            and not self._siting.settle(entry)
+            and self._is_free_somewhere(entry, partial(self._room.fits_beside, head))
         )
 
     # The only places where a load begins ----------------------------------------
 
     def _start(self, entry: Entry, now: float, *, beside: bool) -> Start:
-        self._queue.needs_no_room(entry)
         self._order.drop(entry.preset)
-        startup = entry.startup_only
-        spec = self._presets[entry.preset]
-        instance = self._fleet.add(spec, now, startup=startup, beside=beside)
+        spec, site, startup = self._presets[entry.preset], entry.site, entry.startup_only
+        later = self._order.first_few(LOOKED_AT_BESIDE, now) if self._ledger.limits else ()
+        grant, step = self._siting.grant(entry, self._room.promised(entry), later)
+        figures = (("waiters", entry.size), *self._grant_told(grant))
+        self._queue.needs_no_room(entry)
+        instance = self._fleet.add(
+            spec,
+            now,
+            startup=startup,
+            beside=beside,
+            grant=grant,
+            step=step,
+            alone=site is not None and site.alone,
+        )
         self._queue.touched[entry.preset] = None
-        self._ledger.hold(spec.need)
-        figures = (("waiters", entry.size), *_bytes_told("needs", spec.need))
+        self._ledger.hold(instance.id, grant.need)
         reason = Reason.STARTUP if startup else Reason.REQUESTED
-        return Start(instance.id, spec, reason, figures)
+        return Start(instance.id, spec, reason, figures, grant)
+
+    def _grant_told(self, grant: Grant) -> Figures:
+        if not grant.need:
+            return ()
+        free, _ = self._ledger.free()
+        devices = [device for device, _ in grant.need.own]
+        return (
+            ("placement", placement_told(grant.placement)),
+            ("context", grant.context),
+            *_bytes_told("needs", grant.need.own),
+            *_bytes_told("maps", grant.need.mapped),
+            *_bytes_told("available", tuple((d, free[d]) for d in devices if d in free)),
+        )
 
     def _wake(self, entry: Entry, now: float, *, beside: bool) -> Wake:
         instance = self._fleet.current(entry.preset)
         assert instance is not None
         self._order.drop(entry.preset)
         entry.head_since = None
+        self._ledger.hold(instance.id, instance.takes)
+        self._queue.needs_no_room(entry)
         instance.advance(Cue.WAKE)
         instance.load_begins(now)
         instance.beside = beside
@@ -361,5 +502,11 @@ def _need(current: Instance | None) -> Need:
     return Need.WAKE if current.state is State.SLEEPING else Need.NOTHING
 
 
-def _bytes_told(name: str, need: Bytes) -> tuple[tuple[str, int], ...]:
-    return tuple((f"{name}_{device}", size) for device, size in need)
+def _bytes_told(name: str, sizes: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+    return tuple((f"{name}_{where}", size) for where, size in sizes)
+
+
+def placement_told(placement: Placement) -> str:
+    """As a person reads it: `partial, 20 on CUDA0`."""
+    layers = ", ".join(f"{count} on {device}" for device, count in placement.layers)
+    return f"{placement.kind}, {layers}" if layers else str(placement.kind)

@@ -8,6 +8,7 @@ from .learned import Learned
 from .ledger import Ledger
 from .order import Order
 from .shares import Shares
+from .sizes import Bytes
 from .values import Config, PresetName, PresetSpec
 from .wait_queue import WaitQueue
 
@@ -23,4 +24,6 @@ class Books:
         self.learned = Learned(self.presets)
         self.shares = Shares(config, self.learned)
         self.order = Order(self.shares, config)
-        self.ledger = Ledger()
+        self.ledger = Ledger(config.returning_seconds)
+        self.surplus: dict[PresetName, Bytes] = {}
+        """What instances took beyond their grant: the preset's next need has it in (L2)."""

@@ -6,6 +6,7 @@ from . import leaving
 from .books import Books
 from .decisions import Decision, Reason, Revoke
 from .events import (
+    AllocationReported,
     Exited,
     LoadingReported,
     ReadyReported,
@@ -16,11 +17,21 @@ from .events import (
 from .failures import failed_to_load
 from .granting import Granting
 from .instances import Instance
+from .siting import surplus_of
+from .sizes import NO_NEED, Need, added
 from .states import Cue, State
 from .timers import idle_end
-from .values import Code, Exit, PresetName, Refusal
+from .values import Code, Exit, Refusal
 
-Heard = LoadingReported | ReadyReported | SleepingReported | SlotsSeen | Silent | Exited
+Heard = (
+    LoadingReported
+    | ReadyReported
+    | AllocationReported
+    | SleepingReported
+    | SlotsSeen
+    | Silent
+    | Exited
+)
 
 
 class Children:
@@ -31,6 +42,7 @@ class Children:
         self._failures = books.failures
         self._learned = books.learned
         self._ledger = books.ledger
+        self._surplus = books.surplus
         self._granting = granting
 
     def hear(self, event: Heard, now: float) -> list[Decision]:
@@ -40,18 +52,13 @@ class Children:
             return []
         match event:
             case LoadingReported(_, progress):
-                if instance.child is not State.LOADING:
-                    instance.load_begins(now)
-                instance.advance(Cue.LOADING)
-                instance.note_progress(progress, now)
+                self._note_loading(instance, progress, now)
             case ReadyReported():
                 self._note_ready(instance, now)
+            case AllocationReported(_, need):
+                self._note_allocation(instance, need)
             case SleepingReported():
-                # L8: under a lease this releases nothing; and nobody is granted a sleeper.
-                if not instance.has_loaded:
-                    instance.loaded_at = instance.last_used = now  # its `ready` was lost
-                instance.advance(Cue.ASLEEP)
-                instance.beside = False
+                self._note_sleep(instance, now)
             case SlotsSeen(_, busy):
                 self._end_abandoned(instance, busy, now)
             case Silent():
@@ -59,6 +66,23 @@ class Children:
             case Exited(_, exit):
                 return self._bury(instance, exit, now)
         return []
+
+    def _note_loading(self, instance: Instance, progress: float | None, now: float) -> None:
+        if instance.child is not State.LOADING:
+            instance.load_begins(now)
+        if instance.child is State.SLEEPING:
+            self._ledger.hold(instance.id, instance.takes)  # it wakes by itself
+        instance.advance(Cue.LOADING)
+        instance.note_progress(progress, now)
+
+    def _note_sleep(self, instance: Instance, now: float) -> None:
+        """L8: under a lease this releases nothing; and nobody is granted a sleeper. L4: what it
+        still holds, if anything, is told by the next reading of its process."""
+        if not instance.has_loaded:
+            instance.loaded_at = instance.last_used = now  # its `ready` was lost
+        instance.advance(Cue.ASLEEP)
+        instance.beside = False
+        self._ledger.hold(instance.id, NO_NEED)
 
     def _note_ready(self, instance: Instance, now: float) -> None:
         before, wakes = instance.state, instance.has_loaded
@@ -72,6 +96,21 @@ class Children:
         if not instance.leaving:
             # A4: a load that succeeded ends the row of failures.
             self._failures.note_success(instance.preset.name)
+
+    def _note_allocation(self, instance: Instance, need: Need) -> None:
+        """Held from now on; what it took beyond its grant is added to the preset's next need. Of a
+        sleeper it is what its process keeps."""
+        self._ledger.hold(instance.id, need)
+        instance.changed = True
+        instance.touched[instance.id] = instance
+        if instance.child is State.SLEEPING:
+            return
+        instance.allocated = need
+        if instance.grant.need and not instance.stale:
+            surplus = surplus_of(instance.grant.need, need)
+            self._surplus[instance.preset.name] = added(
+                self._surplus.get(instance.preset.name, ()), surplus
+            )
 
     def _end_abandoned(self, instance: Instance, busy: int, now: float) -> None:
         """Abandoned leases end as the busy slots fall below the leases, the oldest first."""
@@ -94,28 +133,39 @@ class Children:
         if instance.state is State.STOPPING:
             self._learned.note_exit(now - instance.left_at)
         self._fleet.remove(instance)
-        self._ledger.give_back(instance.preset.need)
+        self._ledger.release(instance.id, now)
         decisions: list[Decision] = []
         for request in sorted(instance.leases):
             self._granting.settle(instance.leases[request], now)
             decisions.append(Revoke(request, instance.id))
         decisions += [Revoke(request, instance.id) for request in sorted(instance.looks)]
         if failed:
-            decisions += self._fail_load(instance.preset.name, exit, now)
+            decisions += self._fail_load(instance, exit, now)
         return decisions
 
-    def _fail_load(self, preset: PresetName, exit: Exit, now: float) -> list[Decision]:
+    def _fail_load(self, instance: Instance, exit: Exit, now: float) -> list[Decision]:
         """A4: out of memory keeps its place, three loads in all; else all its waiters are told."""
+        preset = instance.preset.name
         code = Code.MODEL_LOAD_FAILED
-        if exit.out_of_memory:
+        if exit.out_of_memory and instance.alone:
+            self._failures.note_too_large(preset)
+            code = Code.OUT_OF_MEMORY
+        elif exit.out_of_memory:
             if self._failures.may_retry_out_of_memory(preset):
-                if entry := self._queue.entries.get(preset):
-                    entry.evict_first = True
+                self._retry_with_less(instance)
                 return []
             code = Code.OUT_OF_MEMORY
         failure = self._failures.record(preset, code, exit, now)
-        worth_asking_again = failure.until - now if exit.out_of_memory else None
+        again = exit.out_of_memory and not instance.alone
+        worth_asking_again = failure.until - now if again else None
         return self._granting.refuse_all(preset, Refusal(code, worth_asking_again, exit))
+
+    def _retry_with_less(self, instance: Instance) -> None:
+        """A4: with the next smaller context; at the smallest, after one more victim."""
+        if instance.step:
+            self._failures.try_smaller(instance.preset.name, instance.step)
+        elif entry := self._queue.entries.get(instance.preset.name):
+            entry.evict_first = True
 
     # What time brings ---------------------------------------------------------------
 
@@ -147,5 +197,5 @@ class Children:
         decisions: list[Decision] = [leaving.kill(instance, Reason.LOAD_STALLED, now)]
         if was_wanted:
             exit = Exit(signal=9, words=f"no progress for {patience:g} s while loading")
-            decisions += self._fail_load(instance.preset.name, exit, now)
+            decisions += self._fail_load(instance, exit, now)
         return decisions

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
 
+from .sizes import NOTHING_GRANTED
+from .sizes import Grant as MemoryGrant
 from .values import InstanceId, PresetName, PresetSpec, Refusal, RequestId
 
 
@@ -17,6 +19,7 @@ class Reason(StrEnum):
     IDLE = auto()  # its keep-alive has passed
     HUNG = auto()  # it did not answer
     REPLACED = auto()  # its options changed
+    MOVED = auto()  # it slept where it cannot be awake any more: it starts elsewhere
     REMOVED = auto()  # its preset was deleted
     UNLOADED = auto()  # a person asked
     UNWANTED = auto()  # a load whose waiters all left, killed because the head needs its loader
@@ -37,6 +40,7 @@ class Start:
     preset: PresetSpec
     reason: Reason
     figures: Figures = field(default=(), compare=False)
+    grant: MemoryGrant = NOTHING_GRANTED
 
 
 @dataclass(frozen=True, slots=True)

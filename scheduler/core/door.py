@@ -89,7 +89,7 @@ class Door:
         else:
             seconds = self._presets[event.preset].keep_alive_seconds
             keep = self._config.keep_alive_seconds if seconds is None else seconds
-            may = keep != 0 and self._admission.a_look_may_load(event.preset)
+            may = keep != 0 and self._admission.a_look_may_load(event.preset, now)
         return None if may else Refusal(Code.MODEL_NOT_LOADED, ASK_AGAIN_SECONDS)
 
     def _refusal_of_the_queue(self, event: Requested, now: float) -> Refusal | None:

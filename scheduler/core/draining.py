@@ -6,23 +6,24 @@ from __future__ import annotations
 from . import leaving
 from .books import Books
 from .decisions import Decision, Figures, Reason
-from .eviction import Eviction, eviction_order, take_until_enough
+from .eviction import Eviction, eviction_order
 from .instances import Fleet, Instance
-from .ledger import left_of
 from .room import Room, Shortage
+from .siting import Siting
 from .states import State
 from .values import InstanceId, PresetName
 from .wait_queue import Entry
 
 
 class Draining:
-    def __init__(self, books: Books, room: Room, eviction: Eviction) -> None:
+    def __init__(self, books: Books, room: Room, siting: Siting, eviction: Eviction) -> None:
         self._config = books.config
         self._fleet = books.fleet
         self._queue = books.queue
         self._order = books.order
         self._learned = books.learned
         self._room = room
+        self._siting = siting
         self._eviction = eviction
         self.protected: set[PresetName] = set()
         """Those whose waiters stood before the head, as of the last look."""
@@ -101,16 +102,14 @@ class Draining:
         if not shortage.bytes:
             return due[:1]
         idle = self._eviction.candidates(entry, now)
-        left = shortage.bytes
-        for instance in idle:
-            left = left_of(left, instance.preset.need)
-        busy, missing = take_until_enough([i for i in due if i not in idle], left)
+        busy, missing = self._eviction.until_enough(
+            [i for i in due if i not in idle], shortage.bytes, idle
+        )
         if missing:
             return []
-        left = shortage.bytes
-        for instance in busy:
-            left = left_of(left, instance.preset.need)
-        needed, _ = take_until_enough(sorted(idle, key=eviction_order), left)
+        needed, _ = self._eviction.until_enough(
+            sorted(idle, key=eviction_order), shortage.bytes, busy
+        )
         return [*busy, *needed]
 
     def _figures(self, instance: Instance, entry: Entry, now: float) -> Figures:
@@ -165,6 +164,7 @@ class Draining:
             and not head.room
             and self._fleet.current(head.preset) is None
             and not head.startup_only
+            and (head.site is not None or not self._siting.settle(head))
             and bool(self._room.shortage(head, staying=(instance.id,)))
             and not self._room.shortage(head)
         )

@@ -24,7 +24,6 @@ class Edits:
         self._fleet = books.fleet
         self._queue = books.queue
         self._failures = books.failures
-        self._ledger = books.ledger
         self._granting = granting
 
     def take_over(
@@ -44,6 +43,7 @@ class Edits:
                 # What failed was not this, and what was learned was of another.
                 self._failures.forget(name)
                 self._books.learned.forget(name)
+                self._books.surplus.pop(name, None)
         self._presets.clear()
         self._presets.update(edited)
         self._books.learned.keep_only(edited)
@@ -65,13 +65,11 @@ class Edits:
         spec = self._presets.get(instance.preset.name)
         instance.stale = not instance.runs(spec)
         if spec is not None and not instance.stale:
-            self._ledger.give_back(instance.preset.need)
-            self._ledger.hold(spec.need)
             self._fleet.set_policy(instance, spec)
         elif spec is not None:
             # Its options are the old ones; its policy is not.
             old = instance.preset
-            kept = replace(spec, fingerprint=old.fingerprint, parallel=old.parallel, need=old.need)
+            kept = replace(spec, fingerprint=old.fingerprint, parallel=old.parallel)
             self._fleet.set_policy(instance, kept)
         else:
             self._fleet.set_policy(instance, instance.preset)

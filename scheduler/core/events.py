@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .sizes import Need
+from .sizes import DeviceReading, Need
 from .values import (
     NO_TENANT,
     NO_WORD,
-    Bytes,
     Exit,
     InstanceId,
     Kind,
@@ -119,10 +118,9 @@ class PresetsChanged:
 
 @dataclass(frozen=True, slots=True)
 class DevicesRead:
-    """How many bytes instances may hold on each device, all of them together. What is not in it
-    limits nothing."""
+    """What the devices have at this moment. One that is not in it limits nothing."""
 
-    capacity: Bytes
+    devices: tuple[DeviceReading, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +156,7 @@ Event = (
     | SlotsSeen
     | LoadingReported
     | ReadyReported
+    | AllocationReported
     | SleepingReported
     | Silent
     | Exited

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from .books import Books
 from .instances import Instance
 from .ledger import helps, left_of
 from .room import Shortage
+from .sizes import Bytes
 from .states import SETTLED, State
-from .values import Bytes, InstanceId, VictimPolicy
+from .values import InstanceId, VictimPolicy
 from .wait_queue import Entry
 
 
@@ -21,6 +22,7 @@ class Eviction:
         self._queue = books.queue
         self._order = books.order
         self._learned = books.learned
+        self._ledger = books.ledger
 
     # V1: never ------------------------------------------------------------------
 
@@ -53,10 +55,14 @@ class Eviction:
 
     def longest_wait(self, entry: Entry, now: float) -> float:
         """A6: until then the head waits for others at the longest, whatever protects them."""
+        head_since = now if entry.head_since is None else entry.head_since
+        return head_since + self.patience(entry)
+
+    def patience(self, entry: Entry) -> float:
+        """The same, in seconds: its preset's own `max_wait`, or the gateway's."""
         spec = self._presets.get(entry.preset)
         seconds = None if spec is None else spec.max_wait_seconds
-        head_since = now if entry.head_since is None else entry.head_since
-        return head_since + (self._config.max_wait_seconds if seconds is None else seconds)
+        return self._config.max_wait_seconds if seconds is None else seconds
 
     # A3: loads that nobody wants any more ---------------------------------------
 
@@ -92,20 +98,40 @@ class Eviction:
     def _for_memory(self, candidates: list[Instance], deficit: Bytes, now: float) -> list[Instance]:
         """V3: the cheapest one that suffices alone, else the cheapest until they suffice; none
         that does not help."""
-        useful = [i for i in candidates if helps(deficit, i.preset.need)]
-        enough_alone = [i for i in useful if not left_of(deficit, i.preset.need)]
+        frees = self._ledger.frees
+        enough_alone = [i for i in candidates if not left_of(deficit, frees(i.id))]
         if enough_alone:
             return [min(enough_alone, key=lambda i: self._alone(i, deficit, now))]
-        useful.sort(key=lambda i: self._price(i, deficit, now))
-        chosen, left = take_until_enough(useful, deficit)
+        ordered = sorted(candidates, key=lambda i: self._price(i, deficit, now))
+        chosen, left = self.until_enough(ordered, deficit)
         return [] if left else chosen
+
+    def until_enough(
+        self, ordered: Iterable[Instance], deficit: Bytes, going: Collection[Instance] = ()
+    ) -> tuple[list[Instance], Bytes]:
+        """From the first on, less those that turned out superfluous; and what is still missing.
+        `going` go in any case."""
+        frees, beside = self._ledger.frees, [i.id for i in going]
+        chosen: list[Instance] = []
+        left = left_of(deficit, frees(*beside))
+        for instance in ordered:
+            if not left:
+                break
+            chosen.append(instance)
+            left = left_of(deficit, frees(*beside, *(i.id for i in chosen)))
+        for instance in list(reversed(chosen)):
+            others = [i.id for i in chosen if i is not instance]
+            if left_of(deficit, frees(*beside, *others)) == left:
+                chosen.remove(instance)
+        return chosen, left
 
     def _alone(self, instance: Instance, deficit: Bytes, now: float) -> tuple[float, ...]:
         """The smallest, or the cheapest to load again."""
         if self._config.victim_policy is VictimPolicy.COST:
             return self._price(instance, deficit, now)
         devices = {device for device, _ in deficit}
-        size = sum(size for device, size in instance.preset.need if device in devices)
+        freed = self._ledger.frees(instance.id)
+        size = sum(size for device, size in freed if device in devices)
         return size, *eviction_order(instance)
 
     def _price(self, instance: Instance, deficit: Bytes, now: float) -> tuple[float, ...]:
@@ -115,7 +141,8 @@ class Eviction:
         # What was used a moment ago is likely to be wanted again, and then costs its load.
         idle = now - last_used + 1.0
         reload = self._learned.load(instance.preset.name) / idle
-        return rank, reload / helps(deficit, instance.preset.need), last_used, number
+        freed = max(1, helps(deficit, self._ledger.frees(instance.id)))
+        return rank, reload / freed, last_used, number
 
 
 def is_unsettled(instance: Instance) -> bool:
@@ -138,25 +165,3 @@ def eviction_order(instance: Instance) -> tuple[int, float, InstanceId]:
     else:
         rank = 3
     return rank, instance.last_used, instance.id
-
-
-def take_until_enough(ordered: Iterable[Instance], deficit: Bytes) -> tuple[list[Instance], Bytes]:
-    """From the first on, less those that turned out superfluous; and what is still missing."""
-    chosen: list[Instance] = []
-    left = deficit
-    for instance in ordered:
-        if not left:
-            break
-        if helps(left, instance.preset.need):
-            chosen.append(instance)
-            left = left_of(left, instance.preset.need)
-    if left:
-        return chosen, left
-    for instance in list(reversed(chosen)):
-        rest = deficit
-        for other in chosen:
-            if other is not instance:
-                rest = left_of(rest, other.preset.need)
-        if not rest:
-            chosen.remove(instance)
-    return chosen, ()

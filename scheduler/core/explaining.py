@@ -28,6 +28,8 @@ class Holdup(StrEnum):
     LOADER = auto()  # it is next; another load is under way
     ROOM = auto()  # it is next; `victims` are on their way out for it
     BUSY = auto()  # it is next; all that could make way answer, and may until `drain_in`
+    MEMORY = auto()  # others than Corral use the memory that it needs; others load meanwhile
+    MEASURING = auto()  # what it takes is being measured; others load meanwhile
     LOAD = auto()  # its model loads
     SLOT = auto()  # its model is loaded, and answers as many as it can
 
@@ -175,6 +177,9 @@ class Explaining:
 
     def _served_told(self, entry: Entry, now: float) -> QueuedPreset:
         current = self._fleet.current(entry.preset)
+        if skipped := self._admission.skipped.get(entry.preset):
+            figures = skipped is Outcome.WAITS_FOR_FIGURES
+            return self._told(entry, Holdup.MEASURING if figures else Holdup.MEMORY, None, now)
         if current is not None and current.state is State.LOADING:
             return self._told(entry, Holdup.LOAD, self._estimates.load_left(current, now), now)
         seconds = None if current is None else self._estimates.until_slot(current, 1, now)

@@ -32,6 +32,8 @@ class Failures:
         self._failed: dict[PresetName, Failure] = {}
         self._out_of_memory: dict[PresetName, int] = {}
         self._has_loaded: set[PresetName] = set()
+        self._most_step: dict[PresetName, int] = {}
+        self._too_large: set[PresetName] = set()
         self.view: Mapping[PresetName, Failure] = MappingProxyType(self._failed)
 
     def backing_off(self, preset: PresetName, now: float) -> Failure | None:
@@ -52,12 +54,31 @@ class Failures:
     def note_success(self, preset: PresetName) -> None:
         """A load has succeeded: whatever failed before it, the preset is not broken."""
         self._has_loaded.add(preset)
+        self._most_step.pop(preset, None)
         self.clear(preset)
 
     def forget(self, preset: PresetName) -> None:
         """Its options or files have changed: what failed or loaded was not this."""
         self._has_loaded.discard(preset)
+        self._most_step.pop(preset, None)
+        self._too_large.discard(preset)
         self.clear(preset)
+
+    def most_step(self, preset: PresetName, largest: int) -> int:
+        """Which of its contexts is worth trying after a load that ran out of memory (A4)."""
+        return min(largest, self._most_step.get(preset, largest))
+
+    def try_smaller(self, preset: PresetName, step: int) -> None:
+        """With this context it ran out of memory."""
+        self._most_step[preset] = max(0, step - 1)
+
+    def too_large(self, preset: PresetName) -> bool:
+        """L6: alone on the machine it ran out of memory. It is not tried again until its files or
+        options change, or a person asks."""
+        return preset in self._too_large
+
+    def note_too_large(self, preset: PresetName) -> None:
+        self._too_large.add(preset)
 
     def may_retry_out_of_memory(self, preset: PresetName) -> bool:
         """Counts one more load that ran out of memory; may there be another?"""
@@ -77,6 +98,7 @@ class Failures:
         return failure
 
     def clear(self, preset: PresetName) -> None:
+        self._too_large.discard(preset)
         self._failed.pop(preset, None)
         self._out_of_memory.pop(preset, None)
 

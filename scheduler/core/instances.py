@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from .decisions import Reason
+from .sizes import NOTHING_GRANTED, Grant, Need
 from .states import LEAVING, REPORTS, SETTLED, Cue, State, advance
 from .values import InstanceId, PresetName, PresetSpec, RequestId, TenantId
 
@@ -44,6 +45,10 @@ class Instance:
     last_used: float
     limit: int = 1
     startup: bool = False
+    grant: Grant = NOTHING_GRANTED
+    step: int = 0  # which of its preset's contexts it was granted
+    allocated: Need | None = None  # what the child has said that it took
+    alone: bool = False  # its grant is a guess that was too large (L6)
     state: State = State.LOADING
     child: State = State.LOADING  # what it last said of itself, also while it drains
     has_loaded: bool = False  # so that LOADING is a wake
@@ -68,6 +73,11 @@ class Instance:
     changed: bool = True  # its state, not its leases only, since somebody last looked
     touched: dict[InstanceId, Instance] = field(default_factory=dict)
     """Where it is put down whenever its state or its leases change: the fleet's, once it is in."""
+
+    @property
+    def takes(self) -> Need:
+        """In memory, awake."""
+        return self.grant.need if self.allocated is None else self.allocated
 
     @property
     def idle(self) -> bool:
@@ -165,7 +175,17 @@ class Fleet:
                     return instance
         return None
 
-    def add(self, preset: PresetSpec, now: float, *, startup: bool, beside: bool) -> Instance:
+    def add(
+        self,
+        preset: PresetSpec,
+        now: float,
+        *,
+        startup: bool,
+        beside: bool,
+        grant: Grant = NOTHING_GRANTED,
+        step: int = 0,
+        alone: bool = False,
+    ) -> Instance:
         instance = Instance(
             InstanceId(next(self._ids)),
             preset,
@@ -173,6 +193,9 @@ class Fleet:
             now,
             limit=max(1, int(preset.parallel * self._oversubscribe)),
             startup=startup,
+            grant=grant,
+            step=step,
+            alone=alone,
             beside=beside,
             touched=self.touched,
             by_state=self.by_state,

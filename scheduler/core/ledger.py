@@ -1,69 +1,243 @@
-"""Who holds how many bytes on which device (L1, L4).
+"""Who holds how many bytes on which device, and what is to be had (L1, L3, L4).
 
 An instance's bytes are held from its start until it has exited: not until we decide to stop it.
+After that they are *returning* for a few seconds: neither given out nor taken for somebody else's,
+until a reading shows them free. Mapped files are held once, however many instances map them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 
-from .values import Bytes, DeviceId
+from .placing import Free, missing
+from .sizes import HOST, NO_NEED, Bytes, DeviceId, DeviceReading, FileId, Need
+from .values import InstanceId
+
+NOBODY: frozenset[InstanceId] = frozenset()
+
+
+@dataclass(slots=True)
+class Device:
+    """`external` is what others use of it, as far as that is known."""
+
+    reading: DeviceReading
+    external: int = 0
+    returning: list[tuple[int, float]] = field(default_factory=list)
+    """Bytes, and until when they may be."""
+
+    @property
+    def limit(self) -> int:
+        """L1: what all instances together may hold. A margin stays free of the device, and a budget
+        caps what is ours."""
+        reading = self.reading
+        left = reading.total - self.external - reading.margin
+        return left if reading.budget is None else min(left, reading.budget)
+
+    @property
+    def ever(self) -> int:
+        """The same with nothing of others on it."""
+        reading = self.reading
+        left = reading.total - reading.margin
+        return left if reading.budget is None else min(left, reading.budget)
+
+    @property
+    def coming_back(self) -> int:
+        return sum(size for size, _ in self.returning)
 
 
 class Ledger:
-    def __init__(self) -> None:
-        self._capacity: dict[DeviceId, int] = {}
-        self._held: dict[DeviceId, int] = {}
+    def __init__(self, returning_seconds: float) -> None:
+        self.devices: dict[DeviceId, Device] = {}
+        self.held: dict[InstanceId, Need] = {}
+        """By every instance that has not exited."""
+        self._returning_seconds = returning_seconds
 
     @property
     def limits(self) -> bool:
         """L1: a device that never reported limits nothing."""
-        return bool(self._capacity)
+        return bool(self.devices)
 
-    def read(self, capacity: Bytes) -> None:
-        self._capacity = dict(capacity)
+    # What is read -------------------------------------------------------------------
 
-    def hold(self, need: Bytes) -> None:
-        for device, size in need:
-            self._held[device] = self._held.get(device, 0) + size
+    def read(
+        self, readings: Iterable[DeviceReading], moving: Collection[InstanceId], now: float
+    ) -> None:
+        """L3. `moving` are those that take or give back memory at this moment. A device that is
+        missing has gone, and limits nothing."""
+        before, self.devices = self.devices, {}
+        for reading in readings:
+            device = before.get(reading.device) or Device(reading)
+            device.reading = reading
+            device.returning = [(size, until) for size, until in device.returning if until > now]
+            self.devices[reading.device] = device
+            self._find_external(device, moving)
 
-    def give_back(self, need: Bytes) -> None:
-        for device, size in need:
-            self._held[device] -= size
+    def _find_external(self, device: Device, moving: Collection[InstanceId]) -> None:
+        reading = device.reading
+        used = reading.total - reading.free
+        was_returning = bool(device.returning)
+        # What loads may not have taken yet: it explains nothing that is in use.
+        settled = self._held_on(reading.device, moving)
+        if reading.foreign is not None:
+            device.external = max(0, reading.foreign)
+            _keep_returning(device, used - device.external - settled)
+            return
+        _keep_returning(device, used - device.external - settled)
+        seen = max(0, used - self._held_on(reading.device) - device.coming_back)
+        if was_returning or any(self._takes_part(i, reading.device) for i in moving):
+            device.external = max(device.external, seen)
+        else:
+            device.external = seen
 
-    def never_fits(self, need: Bytes) -> Bytes:
-        """By how much it is too big for the empty machine; empty when it is not."""
-        return self._short(need, {})
+    def _takes_part(self, instance: InstanceId, device: DeviceId) -> bool:
+        need = self.held.get(instance, NO_NEED)
+        return any(name == device and size for name, size in need.own)
 
-    def deficit(self, need: Bytes, *, leaving: Iterable[Bytes], promised: Iterable[Bytes]) -> Bytes:
-        """L1: the bytes missing for `need`, once `leaving` is gone, beside what is `promised`."""
-        if not self._capacity or not need:
-            return ()
-        taken = dict(self._held)
-        for gone in leaving:
-            for device, size in gone:
-                taken[device] = taken.get(device, 0) - size
-        for other in promised:
-            for device, size in other:
-                taken[device] = taken.get(device, 0) + size
-        return self._short(need, taken)
-
-    def _short(self, need: Bytes, taken: dict[DeviceId, int]) -> Bytes:
-        return tuple(
-            (device, missing)
-            for device, size in need
-            if device in self._capacity
-            and (missing := size - (self._capacity[device] - taken.get(device, 0))) > 0
+    def next_return(self) -> float | None:
+        """When bytes that never showed as free count as somebody else's."""
+        return min(
+            (until for device in self.devices.values() for _, until in device.returning),
+            default=None,
         )
+
+    def end_returns(self, now: float) -> bool:
+        """Whether any was over."""
+        over = False
+        for device in self.devices.values():
+            kept = [(size, until) for size, until in device.returning if until > now]
+            over = over or len(kept) < len(device.returning)
+            device.returning = kept
+        return over
+
+    # What is held -------------------------------------------------------------------
+
+    def hold(self, instance: InstanceId, need: Need) -> None:
+        """Instead of what it held before."""
+        self.held[instance] = need
+
+    def release(self, instance: InstanceId, now: float) -> None:
+        """It has exited. On the host its pages are free with it; a driver may take its time."""
+        need = self.held.pop(instance, NO_NEED)
+        for name, size in need.own:
+            device = self.devices.get(name)
+            if device is not None and name != HOST and size:
+                device.returning.append((size, now + self._returning_seconds))
+
+    def mapped(self, gone: Collection[InstanceId] = NOBODY) -> dict[FileId, int]:
+        """What of each file is in memory, once `gone` have exited."""
+        files: dict[FileId, int] = {}
+        for instance, need in self.held.items():
+            if need.mapped and instance not in gone:
+                for file, size in need.mapped:
+                    files[file] = max(size, files.get(file, 0))
+        return files
+
+    def _held_on(self, device: DeviceId, without: Collection[InstanceId] = NOBODY) -> int:
+        held = sum(
+            size
+            for instance, need in self.held.items()
+            if instance not in without
+            for name, size in need.own
+            if name == device
+        )
+        return held + (sum(self.mapped(without).values()) if device == HOST else 0)
+
+    # What is to be had ----------------------------------------------------------------
+
+    def free(
+        self,
+        gone: Collection[InstanceId] = NOBODY,
+        promised: Iterable[Need] = (),
+        *,
+        returned: bool = False,
+    ) -> tuple[dict[DeviceId, int], dict[FileId, int]]:
+        """L1: what may be taken of each known device once `gone` have exited (and with `returned`,
+        once all that returns is back), beside what is `promised`; and what of which file is mapped
+        then, which costs nothing again."""
+        free = {
+            name: device.limit - (0 if returned else device.coming_back)
+            for name, device in self.devices.items()
+        }
+        if not free:
+            return free, {}
+        for instance, need in self.held.items():
+            if instance not in gone:
+                _take(free, need.own)
+        files = self.mapped(gone)
+        _take(free, ((HOST, size) for size in files.values()))
+        for need in promised:
+            _take(free, need.own)
+            for file, size in need.mapped:
+                _take(free, ((HOST, max(0, size - files.get(file, 0))),))
+                files[file] = max(size, files.get(file, 0))
+        return free, files
+
+    def empty(self) -> Free:
+        """The machine with nothing on it, of ours or of others."""
+        return {name: device.ever for name, device in self.devices.items()}
+
+    def roomy(
+        self, staying: Collection[InstanceId]
+    ) -> tuple[dict[DeviceId, int], dict[FileId, int]]:
+        """With all but these gone, and all that returns free."""
+        gone = {instance for instance in self.held if instance not in staying}
+        return self.free(gone, returned=True)
+
+    def deficit(
+        self,
+        need: Need,
+        gone: Collection[InstanceId],
+        promised: Iterable[Need] = (),
+        *,
+        returned: bool = False,
+    ) -> Bytes:
+        """L1: the bytes missing for `need`; see `free`."""
+        if not self.devices or not need:
+            return ()
+        free, files = self.free(gone, promised, returned=returned)
+        return missing(need, free, files)
+
+    def frees(self, *instances: InstanceId) -> Bytes:
+        """What their exits give back, all together: of a file that others map as well, nothing."""
+        freed: dict[DeviceId, int] = {}
+        for instance in instances:
+            for name, size in self.held.get(instance, NO_NEED).own:
+                freed[name] = freed.get(name, 0) + size
+        files: dict[FileId, int] = {}
+        for instance in instances:
+            for file, size in self.held.get(instance, NO_NEED).mapped:
+                files[file] = max(size, files.get(file, 0))
+        if files:
+            kept = self.mapped(instances)
+            shared = sum(max(0, size - kept.get(file, 0)) for file, size in files.items())
+            freed[HOST] = freed.get(HOST, 0) + shared
+        return tuple(freed.items())
+
+
+def _take(free: dict[DeviceId, int], sizes: Iterable[tuple[DeviceId, int]]) -> None:
+    for name, size in sizes:
+        if name in free:
+            free[name] -= size
+
+
+def _keep_returning(device: Device, unexplained: int) -> None:
+    """L4: of what returns, no more than is still in use; the oldest is back first."""
+    left = max(0, unexplained)
+    kept: list[tuple[int, float]] = []
+    for size, until in reversed(device.returning):
+        if left <= 0:
+            break
+        kept.append((min(size, left), until))
+        left -= size
+    device.returning = kept[::-1]
 
 
 def left_of(deficit: Bytes, freed: Bytes) -> Bytes:
     """What is still missing when so much more is free."""
     free = dict(freed)
     return tuple(
-        (device, missing)
-        for device, short in deficit
-        if (missing := short - free.get(device, 0)) > 0
+        (device, short) for device, size in deficit if (short := size - free.get(device, 0)) > 0
     )
 
 
@@ -71,3 +245,7 @@ def helps(deficit: Bytes, freed: Bytes) -> int:
     """How many of the missing bytes this frees; 0 when it does not help."""
     free = dict(freed)
     return sum(min(short, free.get(device, 0)) for device, short in deficit)
+
+
+def total_of(sizes: Mapping[DeviceId, int] | Bytes) -> int:
+    return sum(dict(sizes).values())

@@ -22,6 +22,7 @@ from .edits import Edits
 from .estimates import Estimates
 from .events import (
     Abandoned,
+    AllocationReported,
     ApplyAsked,
     Cancelled,
     DevicesRead,
@@ -45,6 +46,7 @@ from .failures import Failure
 from .granting import Granting
 from .instances import Instance
 from .room import Room
+from .siting import Siting
 from .states import State
 from .timers import Timer, deadlines
 from .values import Code, Config, InstanceId, PresetName, PresetSpec, Refusal, RequestId
@@ -62,9 +64,10 @@ class Planner:
         self._fleet, self._queue, self._order = books.fleet, books.queue, books.order
         self._granting = Granting(books)
         room = Room(books)
+        siting = Siting(books)
         eviction = Eviction(books)
-        self._draining = Draining(books, room, eviction)
-        self._admission = Admission(books, room, eviction, self._draining, self._granting)
+        self._draining = Draining(books, room, siting, eviction)
+        self._admission = Admission(books, room, siting, eviction, self._draining, self._granting)
         self._estimates = Estimates(books, self._draining)
         self._explaining = Explaining(books, self._admission, self._estimates, self._draining)
         self._door = Door(books, self._admission, self._estimates, self._granting)
@@ -119,9 +122,12 @@ class Planner:
         decisions = self._note(event, now)
         if now >= self._next_deadline:
             decisions += self._note_deadlines(now)
-        drain_at = self._admission.next_drain
-        if drain_at is not None and drain_at <= now:
-            self._look_for_room = True
+        for due in (self._admission.next_drain, self._admission.next_look):
+            if due is not None and due <= now:
+                self._look_for_room = True
+        returned_at = self._books.ledger.next_return()
+        if returned_at is not None and returned_at <= now:
+            self._look_for_room |= self._books.ledger.end_returns(now)
         self._settle(decisions, now)
         expiry = self._queue.next_expiry()
         while expiry is not None and expiry <= now:
@@ -129,7 +135,8 @@ class Planner:
             self._settle(decisions, now)
             expiry = self._queue.next_expiry()
         deadline = None if self._next_deadline == _NEVER else self._next_deadline
-        dues = deadline, self._admission.next_drain, expiry
+        waits = self._admission.next_drain, self._admission.next_look
+        dues = deadline, expiry, self._books.ledger.next_return(), *waits
         return decisions + self._timer.set(dues, now)
 
     def _note(self, event: Event, now: float) -> list[Decision]:  # noqa: C901 - one row per event
@@ -146,6 +153,7 @@ class Planner:
             case (
                 LoadingReported()
                 | ReadyReported()
+                | AllocationReported()
                 | SleepingReported()
                 | SlotsSeen()
                 | Silent()
@@ -156,8 +164,10 @@ class Planner:
                 decisions = self._edits.take_over(presets, dict(renamed), now)
                 self._look_for_room = True
                 return decisions
-            case DevicesRead(capacity):
-                self._books.ledger.read(capacity)
+            case DevicesRead(devices):
+                shelves = self._fleet.by_state
+                moving = {*shelves[State.LOADING], *shelves[State.STOPPING]}
+                self._books.ledger.read(devices, moving, now)
                 self._look_for_room = True
             case UnloadAsked(preset, force):
                 return self._edits.unload(preset, now, force=force)
@@ -190,7 +200,7 @@ class Planner:
             if not self._look_for_room:
                 return
             self._look_for_room = False
-            if len(self._order):
+            if len(self._order) or self._admission.skipped:
                 decisions += self._admission.admit(now)
             else:
                 self._admission.nobody_waits()

@@ -32,6 +32,16 @@ class Need:
 NO_NEED = Need()
 
 
+def added(one: Bytes, other: Bytes) -> Bytes:
+    """Both together, device by device."""
+    if not one or not other:
+        return one or other
+    sums = dict(one)
+    for device, size in other:
+        sums[device] = sums.get(device, 0) + size
+    return tuple(sums.items())
+
+
 class Kind(StrEnum):
     """Where a model is put; each is worse than those before it (L9)."""
 

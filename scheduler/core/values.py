@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum, auto
 from typing import NewType
 
+from .sizes import Bytes, FixedShape, OpenShape, Shape
+
 PresetName = NewType("PresetName", str)
 TenantId = NewType("TenantId", str)
 NO_TENANT = TenantId("")
-DeviceId = NewType("DeviceId", str)
-Bytes = tuple[tuple[DeviceId, int], ...]
-"""Bytes on each device."""
 InstanceId = NewType("InstanceId", int)
 RequestId = NewType("RequestId", int)
 """One request from its arrival to its end: as a waiter first, then as the lease it was granted."""
@@ -52,6 +51,7 @@ class Code(StrEnum):
     MODEL_BROKEN = auto()  # its last load failed, and another try would evict someone (A4)
     OUT_OF_MEMORY = auto()  # three loads in a row ran out of memory (A4)
     BLOCKED_BY_PINNED = auto()  # only pinned instances stand in the way, and they stay
+    MEMORY_IN_USE = auto()  # what others than Corral use stood in the way for too long
     DOES_NOT_FIT = auto()  # a start-up load that would have to evict
     MODEL_TOO_LARGE = auto()  # it would not fit on an empty machine; `short` says by how much
     MODEL_NOT_LOADED = auto()  # a look, and the model is not there to be looked at
@@ -97,10 +97,17 @@ class PresetSpec:
     keep_alive_seconds: float | None = None  # idle for so long, it ends (V5)
     queue_limit: int | None = None  # waiters for it at once (A7)
     load_seconds: float | None = None  # how long it took to load, as the record knows
-    need: Bytes = ()  # measured; a device that is not in it takes nothing
+    fixed: FixedShape | None = None  # what it takes where its options put it
+    open: OpenShape | None = None  # or what it takes wherever the ledger puts it
+    estimated: bool = False  # that is a guess by the file's header
+    measuring: bool = False  # a measurement is on its way, and is worth waiting for (L5)
+    placement_now: bool = False  # it takes the best place there is, not the best there could be
+    replicas: int = 1  # as many instances at once, at most
 
-
-NO_NEED: Bytes = ()
+    @property
+    def shape(self) -> Shape | None:
+        """None: nobody counts what it takes."""
+        return self.fixed or self.open
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,4 +146,6 @@ class Config:
     backoff_first_seconds: float = 1.0
     backoff_longest_seconds: float = 60.0
     out_of_memory_loads: int = 3
+    measure_wait_seconds: float = 10.0
+    returning_seconds: float = 5.0
     broken_after: int = 3  # failed loads in a row of what has loaded before

@@ -13,6 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
+from .instances import Instance
+from .sizes import FIXED, NO_NEED, Need, Placement
+from .states import State
 from .values import Config, InstanceId, Kind, PresetName, Priority, RequestId, TenantId
 
 _RANK = {Kind.POST: 0, Kind.WEBSOCKET: 0, Kind.LOAD: 1, Kind.GET: 1, Kind.STARTUP: 2}
@@ -85,17 +88,36 @@ class Line:
                 yield heap[at][1]
 
 
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place for an instance, with what its smallest context takes there. `alone`: that is a guess
+    which is larger than the machine, so it is tried with nothing else there (L6)."""
+
+    placement: Placement
+    need: Need
+    alone: bool = False
+
+
+ANYWHERE = Site(FIXED, NO_NEED)
+"""Of a preset whose memory nobody counts."""
+
+
 @dataclass(slots=True, eq=False)
 class Entry:
     """A preset's place in the queue. It is gone with its last waiter."""
 
     preset: PresetName
+    since: float = 0.0  # when its first waiter came
     lines: dict[TenantId, Line] = field(default_factory=dict)
     loads: Line = field(default_factory=Line)
     size: int = 0
     turn: int = 0  # which of its times in the order this is
     head_since: float | None = None  # when it first was the next to load, since it needs a load
     room: dict[InstanceId, None] = field(default_factory=dict)  # whose exits make its room (A2)
+    sites: tuple[Site, ...] = ()  # where it may go, as of the last look (L9)
+    site: Site | None = None  # that of them on which room is made, or was found
+    wakes: Instance | None = None  # what sleeps, and is to wake in its place (L8)
+    in_use_since: float | None = None  # when others than we were found to be in its way (A6)
     evict_first: bool = False  # its load ran out of memory: one victim more before the next (A4)
     await_room: bool = False  # no start before `room` has exited, though there be room (A4)
     alarm: float | None = None  # the expiry for which it stands in the queue's heap
@@ -110,6 +132,12 @@ class Entry:
         for line in self.lines.values():
             yield from line
         yield from self.loads
+
+    @property
+    def sleeper(self) -> Instance | None:
+        """What is to wake for it, as long as it sleeps."""
+        wakes = self.wakes
+        return wakes if wakes is not None and wakes.state is State.SLEEPING else None
 
     @property
     def requests(self) -> int:
@@ -251,7 +279,7 @@ class WaitQueue:
     def _entry(self, preset: PresetName, now: float) -> Entry:
         entry = self.entries.get(preset)
         if entry is None:
-            entry = self.entries[preset] = Entry(preset)
+            entry = self.entries[preset] = Entry(preset, now)
             entry.let_clock_run(now, runs=True)
             self.touched[preset] = None
         return entry
@@ -328,6 +356,7 @@ class WaitQueue:
         """It starts, or need not any more: what was made for it is its own no longer."""
         entry.room.clear()
         entry.evict_first = entry.await_room = False
+        entry.site, entry.sites, entry.wakes = None, (), None
         entry.head_since = None
         if self.with_room.pop(entry.preset, None) is not None:
             self.touched[entry.preset] = None

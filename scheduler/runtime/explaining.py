@@ -168,6 +168,13 @@ def _held_up(owner: Owner, told: Explanation) -> str:
             )
         case Holdup.LOAD:
             return f"its model is being loaded{_progress(owner, told.preset)}"
+        case Holdup.MEASURING:
+            return "what its model takes in memory is being measured; others are loaded meanwhile"
+        case Holdup.MEMORY:
+            return (
+                "programs other than Corral use the memory that its model needs; others are loaded "
+                "meanwhile"
+            )
         case Holdup.SLOT:
             return f"its model is loaded and {_full(owner, told.preset)}"
 

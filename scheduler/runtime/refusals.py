@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from scheduler.core.values import Bytes, Code, Exit, Refusal
+from scheduler.core.sizes import Bytes
+from scheduler.core.values import Code, Exit, Refusal
 from scheduler.protocol import Refused
 
 from .exits import describe
@@ -117,7 +118,13 @@ def _message(refusal: Refusal, preset: str, known: Sequence[str]) -> str:
         case Code.MODEL_TOO_LARGE:
             return (
                 f"{name} needs more memory than there is for models{_short(refusal.short)}: give "
-                "it a smaller context or fewer GPU layers, or take a smaller quantization of it"
+                "it a smaller context or fewer GPU layers, take a smaller quantization of it, or "
+                "raise the device's budget"
+            )
+        case Code.MEMORY_IN_USE:
+            return (
+                f"{name} cannot be loaded: programs other than Corral use the memory that it needs"
+                f"{_short(refusal.short)}: end them, or give it a smaller context{_again(refusal)}"
             )
         case _:
             return _TEXTS[refusal.code].format(name=name, preset=preset) + _again(refusal)

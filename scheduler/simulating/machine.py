@@ -12,7 +12,9 @@ from typing import Any
 
 from scheduler.core.decisions import Reason, Start
 from scheduler.core.events import Event, Exited, LoadingReported, ReadyReported
-from scheduler.core.values import Bytes, DeviceId, Exit, InstanceId
+from scheduler.core.sizes import Bytes, DeviceId
+from scheduler.core.values import Exit, InstanceId
+from scheduler.simulating.memory import smallest
 
 from .figures import Tally
 from .workload import Arrival, SimulatedModel, Trace
@@ -109,7 +111,7 @@ class Machine:
         model = self._models[start.preset.name]
         child = self.children[start.instance] = Child(start.instance, model)
         self._tally.loads += 1
-        if not self._hold(model.spec.need):
+        if not self._hold(smallest(model.spec)):
             child.fate = _NO_MEMORY
         elif self._random.random() < model.failing:
             child.fate = _FAILED
@@ -200,7 +202,7 @@ class Machine:
             self._tally.failed_loads += 1
         if child.busy:
             self._tally.busy_seconds += now - child.busy_since
-        self._give_back(child.model.spec.need)
+        self._give_back(smallest(child.model.spec))
         for ask in child.asks.values():
             self._lost(ask, now)
         self._tell(Exited(child.id, exit), now)

@@ -65,4 +65,6 @@ RIVALS = ("llamacpp-router", "ollama", "llama-swap")
 
 
 def make_policy(name: str, trace: Trace, config: Config) -> Policy:
-    return POLICIES[name](trace, replace(config, models_max=trace.places))
+    # On the imagined machine what an exit gives back is back at once.
+    told = replace(config, models_max=trace.places, returning_seconds=0.0)
+    return POLICIES[name](trace, told)

@@ -22,15 +22,9 @@ from scheduler.core.events import (
     Released,
     Requested,
 )
-from scheduler.core.values import (
-    Bytes,
-    InstanceId,
-    Kind,
-    PresetName,
-    PresetSpec,
-    RequestId,
-    TenantId,
-)
+from scheduler.core.sizes import Bytes
+from scheduler.core.values import InstanceId, Kind, PresetName, PresetSpec, RequestId, TenantId
+from scheduler.simulating.memory import as_capacity
 
 from .workload import FOREVER, Arrival, SimulatedModel, SimulatedTenant, Trace
 
@@ -82,8 +76,8 @@ class _Heard:
                 self.exits[self.preset_of[instance]].append(at - self.told_to_go.pop(instance))
             case PresetsChanged(presets):
                 self.specs.update({spec.name: spec for spec in presets})
-            case DevicesRead(capacity):
-                self.capacity = capacity
+            case DevicesRead(devices):
+                self.capacity = as_capacity(devices)
             case _:
                 pass
         for decision in decisions:

@@ -31,6 +31,7 @@ from scheduler.core.events import (
     Ticked,
 )
 from scheduler.core.values import Kind, RequestId
+from scheduler.simulating.memory import as_readings
 
 from .figures import Figures, Tally
 from .machine import Ask, Handler, Machine
@@ -101,7 +102,7 @@ class Simulation:
     def _begin(self) -> None:
         self._tell(PresetsChanged(self._trace.specs), 0.0)
         if self._trace.capacity:
-            self._tell(DevicesRead(self._trace.capacity), 0.0)
+            self._tell(DevicesRead(as_readings(self._trace.capacity)), 0.0)
         for number, client in enumerate(self._trace.clients):
             self._later(client.begins, self._client_asks, number)
         self._later(TICK_SECONDS, self._tick, None)

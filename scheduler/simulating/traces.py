@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from scheduler.core.values import DeviceId, PresetName, PresetSpec, Priority, TenantId
+from scheduler.core.sizes import DeviceId, FixedShape, Need
+from scheduler.core.values import PresetName, PresetSpec, Priority, TenantId
 
 from .arrivals import SHORT, SHORT_AND_LONG, Answers, Rate, Stream, zipf
 from .workload import FOREVER, Client, SimulatedModel, SimulatedTenant, Trace, no_arrivals
@@ -57,9 +58,8 @@ def simulated_models(count: int, *, parallel: int = 4) -> tuple[SimulatedModel, 
 
 def _model(name: str, gib: int, parallel: int) -> SimulatedModel:
     seconds = PROCESS_SECONDS + gib * GIB / DISK_BYTES_PER_SECOND
-    spec = PresetSpec(
-        PresetName(name), parallel=parallel, load_seconds=seconds, need=((GPU, gib * GIB),)
-    )
+    shape = FixedShape(((0, Need(((GPU, gib * GIB),))),))
+    spec = PresetSpec(PresetName(name), parallel=parallel, load_seconds=seconds, fixed=shape)
     return SimulatedModel(spec, seconds, PROCESS_SECONDS, answer_speed=max(15.0, 90.0 - 2.0 * gib))
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
-from scheduler.core.values import Bytes, PresetName, PresetSpec, Priority, TenantId
+from scheduler.core.sizes import Bytes
+from scheduler.core.values import PresetName, PresetSpec, Priority, TenantId
 
 FOREVER = float("inf")
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.core.values import Code, DeviceId, Exit, PresetName, Refusal
+from scheduler.core.sizes import DeviceId
+from scheduler.core.values import Code, Exit, PresetName, Refusal
 from scheduler.protocol import ERRORS, retry_after
 from scheduler.runtime.exits import describe, exit_of
 from scheduler.runtime.refusals import model_not_loaded, refused

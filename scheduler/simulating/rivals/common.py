@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping
 from itertools import count
 
 from scheduler.core.decisions import AskExit, Kill, Reason, Start
-from scheduler.core.values import Bytes, DeviceId, InstanceId, PresetName, PresetSpec
+from scheduler.core.sizes import Bytes, DeviceId
+from scheduler.core.values import InstanceId, PresetName, PresetSpec
+from scheduler.simulating.memory import smallest
 
 
 class Running:
@@ -63,7 +65,7 @@ def fits(need: Bytes, runners: Iterable[Running], capacity: Mapping[DeviceId, in
         return True
     free = dict(capacity)
     for runner in runners:
-        for device, amount in runner.spec.need:
+        for device, amount in smallest(runner.spec):
             if device in free:
                 free[device] -= amount
     return all(free.get(device, amount) >= amount for device, amount in need)

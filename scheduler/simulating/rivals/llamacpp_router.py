@@ -30,15 +30,9 @@ from scheduler.core.events import (
     Released,
     Requested,
 )
-from scheduler.core.values import (
-    Code,
-    DeviceId,
-    Exit,
-    PresetName,
-    PresetSpec,
-    Refusal,
-    RequestId,
-)
+from scheduler.core.sizes import DeviceId
+from scheduler.core.values import Code, Exit, PresetName, PresetSpec, Refusal, RequestId
+from scheduler.simulating.memory import as_capacity, smallest
 
 from .common import Runners, Running, ask_exit, fits
 
@@ -66,8 +60,8 @@ class LlamaCppRouter:
                 return self._exited(self._runners.exited(instance), exit, now)
             case PresetsChanged(presets):
                 self._specs = {spec.name: spec for spec in presets}
-            case DevicesRead(capacity):
-                self._capacity = dict(capacity)
+            case DevicesRead(devices):
+                self._capacity = dict(as_capacity(devices))
             case _:
                 pass
         return []
@@ -178,7 +172,7 @@ class LlamaCppRouter:
             return []
         spec = self._specs[preset]
         running = list(self._runners.by_preset.values())
-        if running and not fits(spec.need, running, self._capacity):
+        if running and not fits(smallest(spec), running, self._capacity):
             if any(runner.stopping for runner in running):
                 return []
             victim = self._victim()

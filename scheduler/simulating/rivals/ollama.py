@@ -38,16 +38,9 @@ from scheduler.core.events import (
     Requested,
     Ticked,
 )
-from scheduler.core.values import (
-    Code,
-    DeviceId,
-    Exit,
-    InstanceId,
-    PresetName,
-    PresetSpec,
-    Refusal,
-    RequestId,
-)
+from scheduler.core.sizes import DeviceId
+from scheduler.core.values import Code, Exit, InstanceId, PresetName, PresetSpec, Refusal, RequestId
+from scheduler.simulating.memory import as_capacity, smallest
 
 from .common import Runners, Running, fits, kill
 
@@ -95,8 +88,8 @@ class Ollama:
             case PresetsChanged(presets):
                 self._specs = {spec.name: spec for spec in presets}
                 self._blobs = {spec.name: blob_of(spec.name) for spec in presets}
-            case DevicesRead(capacity):
-                self._capacity = dict(capacity)
+            case DevicesRead(devices):
+                self._capacity = dict(as_capacity(devices))
             case Ticked():
                 return self._expire(now)
             case _:
@@ -178,7 +171,7 @@ class Ollama:
         spec = self._specs[event.preset]
         running = self._runners.by_preset.values()
         full = 0 < self._max_loaded <= len(running)
-        if full or (running and not fits(spec.need, running, self._capacity)):
+        if full or (running and not fits(smallest(spec), running, self._capacity)):
             return self._evict_for(event)
         start = self._runners.start(spec, now)
         self._loads = self._runners.by_preset[event.preset]

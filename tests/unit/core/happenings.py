@@ -31,6 +31,7 @@ from scheduler.core.events import (
 )
 from scheduler.core.values import Config, Exit, Kind, PresetSpec, Priority, VictimPolicy
 
+from .memory import readings, sized
 from .referee import Child, Referee
 
 TENANTS = {"x": 1.0, "y": 1.0, "z": 3.0, "w": 0.5}
@@ -100,7 +101,7 @@ class Happenings:
             keep_alive_seconds=pick([None, None, 0.0, 8.0]),
             queue_limit=pick([None, None, 5]),
             load_seconds=pick([None, 2.0, 40.0]),
-            need=pick([(), (("gpu", 4),), (("gpu", 10), ("host", 3)), (("host", 9),)]),
+            fixed=sized(pick([(), (("gpu", 4),), (("gpu", 10), ("host", 3)), (("host", 9),)])),
         )
 
     def child(self, test: Callable[[Child], bool] = lambda child: True) -> int | None:
@@ -213,7 +214,9 @@ class Happenings:
     def devices_are_read(self) -> None:
         gpu, host = self.chance.choice([8, 12, 25, 60]), self.chance.choice([9, 20, 60])
         self.tell(
-            DevicesRead(self.chance.choice([(("gpu", gpu),), (("gpu", gpu), ("host", host))]))
+            DevicesRead(
+                readings(self.chance.choice([(("gpu", gpu),), (("gpu", gpu), ("host", host))]))
+            )
         )
 
     def person_unloads(self) -> None:

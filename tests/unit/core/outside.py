@@ -25,12 +25,12 @@ def following(running: PresetSpec, edited: PresetSpec) -> PresetSpec:
     """An instance's preset after an edit: its options are those it was started with, what the
     preset says of its life is the new word."""
     if running.fingerprint == edited.fingerprint:
-        return edited
+        return replace(edited, fixed=running.fixed)
     return replace(
         edited,
         fingerprint=running.fingerprint,
         parallel=running.parallel,
-        need=running.need,
+        fixed=running.fixed,
     )
 
 

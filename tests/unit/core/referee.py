@@ -42,6 +42,7 @@ from scheduler.core.events import (
 from scheduler.core.planner import Planner
 from scheduler.core.values import Code, Config, Kind, PresetName, PresetSpec, Refusal
 
+from .memory import taken_by
 from .outside import WORK, following
 
 COMES_BACK = frozenset(
@@ -149,8 +150,8 @@ class Referee:
                     self._end_lease(request)
             case PresetsChanged():
                 self._hear_presets(event)
-            case DevicesRead(capacity):
-                self.capacity = dict(capacity)
+            case DevicesRead(devices):
+                self.capacity = {device.device: device.total for device in devices}
             case ShutdownAsked():
                 self.shut = True
             case UnloadAsked(preset, force):
@@ -273,8 +274,8 @@ class Referee:
         assert not limit or len(self.children) < limit, "A5: started without a slot"
         loads = sum(c.mood == "loading" and c.staying for c in alive)
         assert loads < 2 * self.config.models_max_loading, "A2: started without a loader"
-        for device, need in spec.need:
-            held = sum(dict(c.spec.need).get(device, 0) for c in alive)
+        for device, need in taken_by(spec).items():
+            held = sum(taken_by(c.spec).get(device, 0) for c in alive)
             room = self.capacity.get(device)
             assert room is None or held + need <= room, "started without memory"
         self._not_overtaken(spec.name, decision)
@@ -432,7 +433,7 @@ class Referee:
         assert 0 < limit <= others, f"A7: {code} though there is a place"
 
     def _judge_too_large(self, waiter: Waiter, refusal: Refusal) -> None:
-        need = dict(self.presets[waiter.preset].need)
+        need = taken_by(self.presets[waiter.preset])
         assert refusal.short, "too large, and not said by how much"
         for device, short in refusal.short:
             assert short == need[device] - self.capacity[device] > 0

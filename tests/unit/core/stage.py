@@ -43,6 +43,7 @@ from scheduler.core.values import (
     TenantId,
 )
 
+from .memory import readings
 from .story import preset
 
 TOKENS_PER_SECOND = 50
@@ -95,7 +96,7 @@ class Stage:
         specs = tuple(preset(p) if isinstance(p, str) else p for p in presets)
         self.tell(PresetsChanged(specs))
         if capacity:
-            self.tell(DevicesRead(tuple(capacity.items())))
+            self.tell(DevicesRead(readings(capacity.items())))
         self._tick_each_second()
 
     # Clients --------------------------------------------------------------------

@@ -20,6 +20,7 @@ from scheduler.core.events import (
 )
 from scheduler.core.instances import Instance
 from scheduler.core.planner import Planner
+from scheduler.core.sizes import Bytes
 from scheduler.core.values import (
     NO_TENANT,
     Config,
@@ -30,18 +31,22 @@ from scheduler.core.values import (
     Refusal,
 )
 
+from .memory import readings, sized
+
 CLEAN = Exit(code=0)
 
 
-def preset(name: str, fingerprint: str = "f", **options) -> PresetSpec:
-    return PresetSpec(name, fingerprint, **options)
+def preset(name: str, fingerprint: str = "f", *, need: Bytes = (), **options) -> PresetSpec:
+    """`need` is what it takes wherever it is, at any context."""
+    return PresetSpec(name, fingerprint, **{"fixed": sized(need), **options})
 
 
 class Story:
     """Answers are lists of decisions without their timers; `timer` is the last one set."""
 
     def __init__(self, *presets: str | PresetSpec, **config) -> None:
-        self.planner = Planner(Config(**config))
+        # What an exit gives back is back at once, unless a test says otherwise.
+        self.planner = Planner(Config(**{"returning_seconds": 0.0, **config}))
         self.now = 0.0
         self.timer: float | None = None
         self.edit(*presets)
@@ -110,7 +115,7 @@ class Story:
 
     def devices(self, **capacity: int) -> list[Decision]:
         """Bytes that instances may hold on each device, all of them together."""
-        return self.tell(DevicesRead(tuple(capacity.items())))
+        return self.tell(DevicesRead(readings(capacity.items())))
 
     def abandon(self, request: int) -> list[Decision]:
         return self.tell(Abandoned(request))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from scheduler.core.decisions import AskExit, Drain, Reason
+from scheduler.core.events import AllocationReported
+from scheduler.core.sizes import Need
 from scheduler.core.values import Exit, VictimPolicy
 
 from .story import Story, codes, preset, refused, started
@@ -256,11 +258,15 @@ def test_who_comes_ahead_gets_memory_of_its_own():
     assert started(story.exit(2)) == ["d"]
 
 
-def test_a_sleeper_is_held_in_full_until_the_ledger_knows_better():
-    story = machine(sized("a", 6), sized("b", 6), gpu=10)
+def test_a_sleeper_holds_what_its_process_still_has():
+    story = machine(sized("a", 6), sized("b", 6), sized("c", 4), gpu=10)
     story.sleeping(1, "a")
+    assert started(story.ask(2, "b")) == ["b"]
+    story.ready("b")
 
-    assert victims(story.ask(2, "b")) == [1]
+    story.tell(AllocationReported(1, Need((("gpu", 1),))))
+
+    assert victims(story.ask(3, "c")) == [1]
 
 
 def test_a_wake_needs_no_memory_anew():

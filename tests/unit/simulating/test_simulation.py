@@ -20,15 +20,8 @@ from scheduler.core.events import (
     Requested,
     Ticked,
 )
-from scheduler.core.values import (
-    Code,
-    DeviceId,
-    InstanceId,
-    PresetName,
-    PresetSpec,
-    Refusal,
-    TenantId,
-)
+from scheduler.core.sizes import DeviceId
+from scheduler.core.values import Code, InstanceId, PresetName, PresetSpec, Refusal, TenantId
 from scheduler.simulating.simulation import ImpossibleDecision, Simulation
 from scheduler.simulating.workload import (
     Arrival,
@@ -38,6 +31,7 @@ from scheduler.simulating.workload import (
     Trace,
     no_arrivals,
 )
+from tests.unit.core.memory import sized
 
 A = PresetName("a")
 GPU = DeviceId("gpu0")
@@ -81,7 +75,7 @@ class Greedy:
 
 
 def model(name: PresetName = A, *, parallel: int = 1, load: float = 10.0, **more) -> SimulatedModel:
-    spec = PresetSpec(name, parallel=parallel, need=more.pop("need", ()))
+    spec = PresetSpec(name, parallel=parallel, fixed=sized(more.pop("need", ())))
     speeds = {"read_speed": 100.0, "answer_speed": 10.0, "slowdown": 0.5}
     return SimulatedModel(spec, load, **{**speeds, **more})
 

@@ -1,0 +1,210 @@
+"""Where a preset may go, and what it is granted there (L2, L6, L9).
+
+An entry that waits for a start has `sites`: the equally good places of the best kind that the
+machine could give it with everything unpinned gone, each with what its smallest context takes. It
+waits, evicts and drains for one of them, and for none that is worse; unless its preset says that it
+takes what there is (`placement_now`). The grant, at the start, is the largest context that fits
+there without anybody more having to go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from .books import Books
+from .instances import Instance
+from .placing import clipped, context_at, missing, need_of, steps, tiers
+from .sizes import (
+    FIXED,
+    HOST,
+    NO_NEED,
+    NOTHING_GRANTED,
+    ON_HOST,
+    Bytes,
+    DeviceId,
+    FileId,
+    FixedShape,
+    Grant,
+    Kind,
+    Need,
+    OpenShape,
+    Placement,
+    Shape,
+    added,
+)
+from .values import Code, InstanceId, PresetName, PresetSpec
+from .wait_queue import ANYWHERE, Entry, Site
+
+_Room = tuple[dict[DeviceId, int], dict[FileId, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class NoPlace:
+    """Why there is none at all: what is missing, and whose fault it is."""
+
+    code: Code
+    short: Bytes = ()
+    blocked_by: tuple[PresetName, ...] = ()
+
+
+class Siting:
+    def __init__(self, books: Books) -> None:
+        self._presets = books.presets
+        self._fleet = books.fleet
+        self._queue = books.queue
+        self._ledger = books.ledger
+        self._surplus = books.surplus
+        self._failures = books.failures
+
+    # The places of an entry ---------------------------------------------------------
+
+    def settle(self, entry: Entry) -> NoPlace | None:
+        """Finds its sites anew; None when it has some. While room is made for one it stays with
+        it, as long as that is still among them."""
+        spec = self._presets[entry.preset]
+        shape = spec.shape
+        if shape is None or not self._ledger.limits:
+            entry.sites, entry.site = (ANYWHERE,), ANYWHERE
+            return None
+        if self._failures.too_large(entry.preset):
+            empty: _Room = (dict(self._ledger.empty()), {})
+            return NoPlace(Code.MODEL_TOO_LARGE, self._short(spec, shape, empty))
+        pinned = self._pinned()
+        roomy = self._ledger.roomy([i.id for i in pinned])
+        sites = self._best(spec, shape, roomy)
+        if not sites:
+            return self._whose_fault(spec, shape, pinned)
+        entry.sites = sites
+        kept = [site for site in sites if entry.site and site.placement == entry.site.placement]
+        entry.site = kept[0] if kept and entry.room else sites[0]
+        return None
+
+    def worse(self, entry: Entry) -> Iterator[Site]:
+        """Those of worse kinds, the best first, for a preset that takes what there is now."""
+        spec = self._presets[entry.preset]
+        if spec.shape is None or not spec.placement_now:
+            return
+        best = {site.placement for site in entry.sites}
+        roomy = self._ledger.roomy([i.id for i in self._pinned()])
+        for sites in self._kinds(spec, spec.shape, self._ledger.free(), roomy):
+            yield from (site for site in sites if site.placement not in best)
+
+    def _best(self, spec: PresetSpec, shape: Shape, roomy: _Room) -> tuple[Site, ...]:
+        found = next(self._kinds(spec, shape, self._ledger.free(), roomy), ())
+        return found or self._alone(spec, shape)
+
+    def _kinds(
+        self, spec: PresetSpec, shape: Shape, free: _Room, roomy: _Room
+    ) -> Iterator[tuple[Site, ...]]:
+        """Of each kind, the best first, the sites that there would be."""
+        kinds = tiers(shape, free[0], roomy[0], mapped=free[1], mapped_roomy=roomy[1])
+        for tier in kinds:
+            found = [self._site(spec, shape, placement) for placement in tier.placements]
+            if sites := tuple(site for site in found if not missing(site.need, *roomy)):
+                yield sites
+
+    def _alone(self, spec: PresetSpec, shape: Shape) -> tuple[Site, ...]:
+        """L6: what is too large by a guess only is tried once, with all of its devices."""
+        if not spec.estimated or not isinstance(shape, FixedShape):
+            return ()
+        if any(instance.id in self._ledger.held for instance in self._pinned()):
+            return ()
+        _, need = shape.sizes[0]
+        most, _ = self._ledger.roomy(())
+        return (Site(FIXED, clipped(need, most), alone=True),)
+
+    def _whose_fault(self, spec: PresetSpec, shape: Shape, pinned: Collection[Instance]) -> NoPlace:
+        empty: _Room = (dict(self._ledger.empty()), {})
+        if not self._has_a_site(spec, shape, empty):
+            return NoPlace(Code.MODEL_TOO_LARGE, self._short(spec, shape, empty))
+        if pinned and self._has_a_site(spec, shape, self._ledger.roomy(())):
+            names = tuple(sorted(instance.preset.name for instance in pinned))
+            return NoPlace(Code.BLOCKED_BY_PINNED, blocked_by=names)
+        roomy = self._ledger.roomy([i.id for i in pinned])
+        return NoPlace(Code.MEMORY_IN_USE, self._short(spec, shape, roomy))
+
+    def _has_a_site(self, spec: PresetSpec, shape: Shape, room: _Room) -> bool:
+        return any(self._kinds(spec, shape, room, room))
+
+    def _short(self, spec: PresetSpec, shape: Shape, room: _Room) -> Bytes:
+        """By how much it is too large for this, wherever least is missing."""
+        placements = [FIXED]
+        if isinstance(shape, OpenShape):
+            whole = (Placement(Kind.WHOLE, ((d, len(shape.layers)),)) for d in shape.devices)
+            placements = [ON_HOST, *whole]
+        lacks = (missing(self._site(spec, shape, each).need, *room) for each in placements)
+        return min(lacks, key=lambda lack: sum(size for _, size in lack))
+
+    def _site(self, spec: PresetSpec, shape: Shape, placement: Placement) -> Site:
+        return Site(placement, self._need(spec, shape, placement, 0))
+
+    def _need(self, spec: PresetSpec, shape: Shape, placement: Placement, step: int) -> Need:
+        """With what an earlier instance took beyond its grant."""
+        need = need_of(shape, placement, step)
+        more = self._surplus.get(spec.name)
+        return Need(added(need.own, more), need.mapped) if more else need
+
+    def _pinned(self) -> list[Instance]:
+        return [i for i in self._fleet.pinned.values() if not i.leaving]
+
+    # The grant ------------------------------------------------------------------------
+
+    def grant(
+        self, entry: Entry, promised: Iterable[Need], later: Iterable[Entry]
+    ) -> tuple[Grant, int]:
+        """L2: what it is started with, and which of its contexts that is: the largest that fits now
+        beside what is promised, and beside the smallest of each entry that waits, as far as these
+        still fit beside its own smallest."""
+        spec, site = self._presets[entry.preset], entry.site
+        if spec.shape is None or site is None or site is ANYWHERE:
+            return NOTHING_GRANTED, 0
+        if site.alone:
+            return Grant(site.placement, context_at(spec.shape, 0), site.need), 0
+        beside = [*promised]
+        for other in later:
+            need = self._smallest(other)
+            if need and not self._ledger.deficit(site.need, (), [*beside, need]):
+                beside.append(need)
+        free, files = self._ledger.free(promised=beside)
+        step = self._largest(spec, spec.shape, site.placement, free, files)
+        need = self._need(spec, spec.shape, site.placement, step)
+        return Grant(site.placement, context_at(spec.shape, step), need), step
+
+    def _largest(
+        self,
+        spec: PresetSpec,
+        shape: Shape,
+        placement: Placement,
+        free: dict[DeviceId, int],
+        files: dict[FileId, int],
+    ) -> int:
+        most = self._failures.most_step(spec.name, steps(shape) - 1)
+        for step in range(most, 0, -1):
+            if not missing(self._need(spec, shape, placement, step), free, files):
+                return step
+        return 0
+
+    def _smallest(self, entry: Entry) -> Need:
+        spec = self._presets.get(entry.preset)
+        if spec is None or spec.shape is None:
+            return NO_NEED
+        if entry.site is None:
+            self.settle(entry)
+        return NO_NEED if entry.site is None else entry.site.need
+
+    # A sleeper, in its place ------------------------------------------------------------
+
+    def wakes_in_place(self, sleeper: Instance) -> bool:
+        """L8: whether what it takes awake fits where it is, with everything unpinned gone."""
+        staying: list[InstanceId] = [i.id for i in self._pinned() if i is not sleeper]
+        return not missing(sleeper.takes, *self._ledger.roomy(staying))
+
+
+def surplus_of(granted: Need, allocated: Need) -> Bytes:
+    """By how much it took more than it was granted, on each device."""
+    own, files = dict(granted.own), dict(granted.mapped)
+    over = {device: size - own.get(device, 0) for device, size in allocated.own}
+    for file, size in allocated.mapped:
+        over[HOST] = over.get(HOST, 0) + size - files.get(file, 0)
+    return tuple((device, size) for device, size in over.items() if size > 0)
