@@ -260,8 +260,8 @@ def _state(header: Header) -> int:
         shifts = header.number("token_shift_count", shifts)
         return header.number("embedding_length") * (shifts + header.number("wkv.head_size"))
     if header.has("shortconv.l_cache"):
-        return header.number("embedding_length") * (header.number("shortconv.l_cache") - 1)
+        return header.number("embedding_length") * max(header.number("shortconv.l_cache") - 1, 0)
     inner, state = header.number("ssm.inner_size"), header.number("ssm.state_size")
     groups = header.number("ssm.group_count", 0)
-    convolved = (header.number("ssm.conv_kernel") - 1) * (inner + 2 * groups * state)
+    convolved = max(header.number("ssm.conv_kernel") - 1, 0) * (inner + 2 * groups * state)
     return convolved + inner * state
