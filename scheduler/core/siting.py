@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from .books import Books
 from .instances import Instance
+from .ledger import NOBODY
 from .placing import clipped, context_at, missing, need_of, steps, tiers
 from .sizes import (
     FIXED,
@@ -59,10 +60,11 @@ class Siting:
 
     # The places of an entry ---------------------------------------------------------
 
-    def settle(self, entry: Entry) -> NoPlace | None:
+    def settle(
+        self, entry: Entry, spec: PresetSpec, *, gone: Collection[InstanceId] = NOBODY
+    ) -> NoPlace | None:
         """Finds its sites anew; None when it has some. While room is made for one it stays with
-        it, as long as that is still among them."""
-        spec = self._presets[entry.preset]
+        it, as long as that is still among them. `gone` count as if they had exited."""
         shape = spec.shape
         if shape is None or not self._ledger.limits:
             entry.sites, entry.site = (ANYWHERE,), ANYWHERE
@@ -70,9 +72,9 @@ class Siting:
         if self._failures.too_large(entry.preset):
             empty: _Room = (dict(self._ledger.empty()), {})
             return NoPlace(Code.MODEL_TOO_LARGE, self._short(spec, shape, empty))
-        pinned = self._pinned()
+        pinned = self._pinned(gone)
         roomy = self._ledger.roomy([i.id for i in pinned])
-        sites = self._best(spec, shape, roomy)
+        sites = self._best(spec, shape, self._ledger.free(gone), roomy)
         if not sites:
             return self._whose_fault(spec, shape, pinned)
         entry.sites = sites
@@ -80,9 +82,8 @@ class Siting:
         entry.site = kept[0] if kept and entry.room else sites[0]
         return None
 
-    def worse(self, entry: Entry) -> Iterator[Site]:
+    def worse(self, entry: Entry, spec: PresetSpec) -> Iterator[Site]:
         """Those of worse kinds, the best first, for a preset that takes what there is now."""
-        spec = self._presets[entry.preset]
         if spec.shape is None or not spec.placement_now:
             return
         best = {site.placement for site in entry.sites}
@@ -90,8 +91,8 @@ class Siting:
         for sites in self._kinds(spec, spec.shape, self._ledger.free(), roomy):
             yield from (site for site in sites if site.placement not in best)
 
-    def _best(self, spec: PresetSpec, shape: Shape, roomy: _Room) -> tuple[Site, ...]:
-        found = next(self._kinds(spec, shape, self._ledger.free(), roomy), ())
+    def _best(self, spec: PresetSpec, shape: Shape, free: _Room, roomy: _Room) -> tuple[Site, ...]:
+        found = next(self._kinds(spec, shape, free, roomy), ())
         return found or self._alone(spec, shape)
 
     def _kinds(
@@ -145,18 +146,24 @@ class Siting:
         more = self._surplus.get(spec.name)
         return Need(added(need.own, more), need.mapped) if more else need
 
-    def _pinned(self) -> list[Instance]:
-        return [i for i in self._fleet.pinned.values() if not i.leaving]
+    def _pinned(self, gone: Collection[InstanceId] = NOBODY) -> list[Instance]:
+        return [i for i in self._fleet.pinned.values() if not i.leaving and i.id not in gone]
 
     # The grant ------------------------------------------------------------------------
 
     def grant(
-        self, entry: Entry, promised: Iterable[Need], later: Iterable[Entry]
+        self,
+        entry: Entry,
+        spec: PresetSpec,
+        promised: Iterable[Need] = (),
+        later: Iterable[Entry] = (),
+        *,
+        gone: Collection[InstanceId] = NOBODY,
     ) -> tuple[Grant, int]:
         """L2: what it is started with, and which of its contexts that is: the largest that fits now
         beside what is promised, and beside the smallest of each entry that waits, as far as these
         still fit beside its own smallest."""
-        spec, site = self._presets[entry.preset], entry.site
+        site = entry.site
         if spec.shape is None or site is None or site is ANYWHERE:
             return NOTHING_GRANTED, 0
         if site.alone:
@@ -164,9 +171,9 @@ class Siting:
         beside = [*promised]
         for other in later:
             need = self._smallest(other)
-            if need and not self._ledger.deficit(site.need, (), [*beside, need]):
+            if need and not self._ledger.deficit(site.need, gone, [*beside, need]):
                 beside.append(need)
-        free, files = self._ledger.free(promised=beside)
+        free, files = self._ledger.free(gone, beside)
         step = self._largest(spec, spec.shape, site.placement, free, files)
         need = self._need(spec, spec.shape, site.placement, step)
         return Grant(site.placement, context_at(spec.shape, step), need), step
@@ -190,7 +197,7 @@ class Siting:
         if spec is None or spec.shape is None:
             return NO_NEED
         if entry.site is None:
-            self.settle(entry)
+            self.settle(entry, spec)
         return NO_NEED if entry.site is None else entry.site.need
 
     # A sleeper, in its place ------------------------------------------------------------
