@@ -234,6 +234,22 @@ def test_a_busy_rpc_server_is_not_waited_for_and_survives_the_question():
 
 
 @pytest.mark.engine
+def test_a_busy_rpc_server_is_asked_once_until_it_answers():
+    now = 0.0
+    with rpc_device() as busy, _client(busy):
+        listed = Listed(llama_server, ENVIRONMENT, [busy], clock=lambda: now)
+        named(listed)
+        question = listed._sources[busy].asking
+        for _ in range(3):
+            now += 60.0
+            named(listed)
+
+        assert question is not None
+        assert listed._sources[busy].asking is question
+        listed.close()
+
+
+@pytest.mark.engine
 def test_an_rpc_server_that_dies_keeps_its_name_and_is_seen_when_it_is_back(caplog):
     with rpc_device() as other, rpc_device() as mortal, asking(mortal, other) as listed:
         named(listed)
