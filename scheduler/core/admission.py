@@ -160,7 +160,7 @@ class Admission:
         if (due := self._figures_due(entry)) > now:
             self._look_again(due)
             return Outcome.WAITS_FOR_FIGURES, []
-        if no_place := self._siting.settle(entry):
+        if no_place := self._siting.settle(entry, self._presets[entry.preset]):
             return self._without_place(entry, no_place, now)
         entry.in_use_since = None
         if entry.startup_only:
@@ -279,7 +279,8 @@ class Admission:
         lacks = [(site, self._room.shortage(entry, site=site)) for site in entry.sites]
         lacks.sort(key=lambda lack: sum(size for _, size in lack[1].bytes))
         worse = (
-            (site, self._room.shortage(entry, site=site)) for site in self._siting.worse(entry)
+            (site, self._room.shortage(entry, site=site))
+            for site in self._siting.worse(entry, self._presets[entry.preset])
         )
         for site, shortage in chain(lacks, worse):
             if not shortage or self._eviction.choose(entry, shortage, now):
@@ -384,7 +385,7 @@ class Admission:
             and not entry.evict_first
             and self._loader_is_to_be_had(or_killed=False)
             and self._figures_due(entry) <= now
-            and not self._siting.settle(entry)
+            and not self._siting.settle(entry, self._presets[entry.preset])
             and self._is_free_somewhere(entry, self._room.free_now)
         )
 
@@ -443,7 +444,7 @@ class Admission:
             and not head.await_room
             and not self._failures.broken(entry.preset)
             and self._figures_due(entry) <= now
-            and not self._siting.settle(entry)
+            and not self._siting.settle(entry, self._presets[entry.preset])
             and self._is_free_somewhere(entry, partial(self._room.fits_beside, head))
         )
 
@@ -453,7 +454,7 @@ class Admission:
         self._order.drop(entry.preset)
         spec, site, startup = self._presets[entry.preset], entry.site, entry.startup_only
         later = self._order.first_few(LOOKED_AT_BESIDE, now) if self._ledger.limits else ()
-        grant, step = self._siting.grant(entry, self._room.promised(entry), later)
+        grant, step = self._siting.grant(entry, spec, self._room.promised(entry), later)
         figures = (("waiters", entry.size), *self._grant_told(grant))
         self._queue.needs_no_room(entry)
         instance = self._fleet.add(

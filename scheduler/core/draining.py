@@ -18,6 +18,7 @@ from .wait_queue import Entry
 class Draining:
     def __init__(self, books: Books, room: Room, siting: Siting, eviction: Eviction) -> None:
         self._config = books.config
+        self._presets = books.presets
         self._fleet = books.fleet
         self._queue = books.queue
         self._order = books.order
@@ -164,7 +165,7 @@ class Draining:
             and not head.room
             and self._fleet.current(head.preset) is None
             and not head.startup_only
-            and (head.site is not None or not self._siting.settle(head))
+            and (head.site is not None or not self._siting.settle(head, self._presets[head.preset]))
             and bool(self._room.shortage(head, staying=(instance.id,)))
             and not self._room.shortage(head)
         )

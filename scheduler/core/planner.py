@@ -43,8 +43,10 @@ from .events import (
 from .eviction import Eviction
 from .explaining import Explaining, Explanation, QueuedPreset
 from .failures import Failure
+from .fitting import Fit, Fitting
 from .granting import Granting
 from .instances import Instance
+from .ledger import Ledger
 from .room import Room
 from .siting import Siting
 from .states import State
@@ -66,6 +68,7 @@ class Planner:
         room = Room(books)
         siting = Siting(books)
         eviction = Eviction(books)
+        self._fitting = Fitting(books, room, siting, eviction)
         self._draining = Draining(books, room, siting, eviction)
         self._admission = Admission(books, room, siting, eviction, self._draining, self._granting)
         self._estimates = Estimates(books, self._draining)
@@ -113,6 +116,14 @@ class Planner:
     def retry_after(self, preset: PresetName, now: float) -> float:
         """Seconds after which it is worth asking for the preset again."""
         return self._estimates.retry_after(preset, now)
+
+    def fit(self, spec: PresetSpec, now: float) -> tuple[Fit, Fit]:
+        """Where a preset of this kind would go now, and on a machine with none of ours on it."""
+        return self._fitting.now(spec, now), self._fitting.empty(spec)
+
+    @property
+    def ledger(self) -> Ledger:
+        return self._books.ledger
 
     # One step ---------------------------------------------------------------------
 
