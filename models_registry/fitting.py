@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from models_registry import ports
 from models_registry.errors import ManagementRefused
+from models_registry.gguf.header import UnreadableHeader
 from models_registry.launch import launch_spec_of
 from models_registry.models import Preset
 from models_registry.ports import FitAnswer
@@ -21,4 +22,8 @@ def fit_edited(preset: Preset) -> FitAnswer:
     if spec.problem:
         name = preset.name or "it"
         raise ManagementRefused("preset_invalid", f"{name} cannot be started: {spec.problem}")
-    return ports.scheduler().fit_edited(spec)
+    try:
+        return ports.scheduler().fit_edited(spec)
+    except UnreadableHeader as error:
+        message = f"the model cannot be read: {error}"
+        raise ManagementRefused("preset_invalid", message, "model_file") from error

@@ -7,6 +7,8 @@ from dataclasses import asdict
 import msgspec
 import pytest
 
+from models_registry import ports
+from models_registry.gguf.header import UnreadableHeader
 from models_registry.models import Preset
 from proxy.keys import create_key
 from scheduler.protocol import (
@@ -140,6 +142,18 @@ def test_a_file_that_has_gone_is_no_question_of_room(manager, preset, scheduler,
 
     assert answer.code == "preset_invalid"
     assert "a.gguf" in answer.message
+
+
+def test_a_model_that_cannot_be_read_is_told_at_its_field(manager, preset, scheduler, monkeypatch):
+    def unreadable(spec):
+        raise UnreadableHeader("it counts 4,000,000,000 tensors")
+
+    monkeypatch.setattr(ports.scheduler(), "fit_edited", unreadable)
+
+    answer = manager.post("/fit", {"preset": NAME})
+
+    assert (answer.code, answer.param) == ("preset_invalid", "model_file")
+    assert "4,000,000,000 tensors" in answer.message
 
 
 def test_who_may_not_write_options_may_not_ask_with_them(preset, scheduler):

@@ -69,6 +69,14 @@ def refused(preset: Preset) -> dict[str, list[str]]:
     return told.value.message_dict
 
 
+def without_sleep(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """Raises ValueError when the engine is not told to sleep after a minute."""
+    at = argv.index("--sleep-idle-seconds")
+    if argv[at + 1] != "60":
+        raise ValueError(argv[at + 1])
+    return argv[:at] + argv[at + 2 :]
+
+
 def offered(spec: LaunchSpec) -> PresetSpec:
     return Offer.of(1, [spec], 10.0).preset_specs()[0]
 
@@ -119,7 +127,8 @@ def test_a_preset_that_cannot_be_started_keeps_its_policy(
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [(name, value) for name, value in WHOLE.items() if name != "sleep_idle"]
+    ("field", "value"),
+    [(name, value) for name, value in WHOLE.items() if name not in ("sleep_idle", "context_cap")],
 )
 def test_an_edit_of_it_leaves_what_runs_up_to_date(
     made: Callable[..., Preset], field: str, value: Any
@@ -133,6 +142,18 @@ def test_an_edit_of_it_leaves_what_runs_up_to_date(
     assert after.argv == before.argv
     assert after.fingerprint == before.fingerprint
     assert after.memory_fingerprint == before.memory_fingerprint != ""
+
+
+def test_another_cap_of_the_context_is_measured_while_what_runs_stays_up_to_date(
+    made: Callable[..., Preset],
+) -> None:
+    preset = saved(made())
+    before = launch_spec_of(preset)
+
+    after = launch_spec_of(saved(preset, context_cap=16384))
+
+    assert (after.argv, after.fingerprint) == (before.argv, before.fingerprint)
+    assert after.memory_fingerprint != before.memory_fingerprint
 
 
 def test_a_min_residency_counts_up_to_a_max_wait_that_was_lowered_since(
@@ -155,7 +176,7 @@ def test_sleeping_is_an_option_of_the_child_that_needs_no_new_measurement(
 
     after = launch_spec_of(saved(preset, sleep_idle=60))
 
-    assert after.argv == (*before.argv, "--sleep-idle-seconds", "60")
+    assert without_sleep(after.argv) == before.argv
     assert after.fingerprint != before.fingerprint
     assert after.memory_fingerprint == before.memory_fingerprint
 
@@ -173,7 +194,7 @@ def test_a_pinned_preset_does_not_sleep_whoever_says_so(
     unpinned = launch_spec_of(saved(preset)).argv
     pinned = launch_spec_of(saved(preset, pinned=True)).argv
 
-    assert unpinned == (*pinned, "--sleep-idle-seconds", "60")
+    assert without_sleep(unpinned) == pinned
     assert "sleep-idle-seconds" not in str(described(preset))
 
 
