@@ -28,16 +28,13 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-MEMORY_LIMIT = 1 << 30
-CPU_SECONDS = 8
-MOST_KEYS = 1 << 16
-MOST_TENSORS = 1 << 16
-MOST_STRINGS = 1 << 21
-"""In all arrays of a file: vocabularies reach a quarter of a million, their merges twice that."""
-MOST_KEPT = 1 << 16  # elements of arrays whose values are kept, over a whole file
+MEMORY_LIMIT = 512 << 20
+CPU_SECONDS = 5
+MOST_KEYS, MOST_TENSORS, MOST_DIMENSIONS = 1 << 12, 1 << 13, 4
+MOST_STRINGS = 1 << 21  # in all arrays: a vocabulary of 260,000 has twice as many merges
+MOST_KEPT = 1 << 18  # elements of arrays and letters of texts whose values are kept
 LONGEST_ARRAY = LONGEST_TEXT = 1 << 12  # of a longer one only the length is kept
-LONGEST_NAME = 1 << 10
-MOST_DIMENSIONS = 4
+LONGEST_NAME = 256  # the engine takes 63
 MOST_LAYERS = 1 << 10
 WINDOW = 1 << 20
 
@@ -58,6 +55,7 @@ TYPES = {
     41: ("Q1_0", 128, 18), 42: ("Q2_0", 64, 18),
 }  # fmt: skip
 
+_LENGTH = struct.Struct("<Q").unpack_from
 _BLOCK = re.compile(r"blk\.(\d{1,6})\.")
 
 Value = int | float | bool | str | list[int] | list[float] | list[bool] | list[str]
@@ -98,9 +96,8 @@ class _Reader:
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file = file
         self._size = size
-        self._window = b""
-        self._at = 0  # in the window
-        self._read = 0  # bytes of the file that were read so far
+        self._window, self._at = b"", 0
+        self._read = 0  # bytes of the file, the window's included
         self.strings_left = MOST_STRINGS
         self.kept_left = MOST_KEPT
 
@@ -130,12 +127,26 @@ class _Reader:
         self._file.seek(self._read)
         self._window, self._at = b"", 0
 
+    def skip_strings(self, count: int) -> None:
+        self.strings_left -= count
+        if self.strings_left < 0:
+            raise NotReadable(f"it has arrays of more than {MOST_STRINGS} strings")
+        while count:
+            if len(self._window) - self._at < 8:
+                self._fill(8)
+            window, at, last = self._window, self._at, len(self._window) - 8
+            while count and at <= last:
+                at += 8 + _LENGTH(window, at)[0]
+                count -= 1
+            self._at = min(at, len(window))
+            self.skip(at - self._at)
+
     def number(self, form: str = "Q") -> int:
         return int(struct.unpack(f"<{form}", self.take(struct.calcsize(form)))[0])
 
-    def string(self, longest: int) -> str:
+    def name(self) -> str:
         length = self.number()
-        if length > longest:
+        if length > LONGEST_NAME:
             raise NotReadable(f"it has a name of {length} bytes")
         return self.take(length).decode(errors="replace")
 
@@ -157,7 +168,7 @@ def contents_of(file: BinaryIO, size: int) -> Contents:
     values: dict[str, Value] = {}
     lengths: dict[str, int] = {}
     for _ in range(keys):
-        key = reader.string(LONGEST_NAME)
+        key = reader.name()
         if key in values or key in lengths:
             raise NotReadable(f"it says {key[:100]} twice")
         found = _value(reader)
@@ -186,7 +197,7 @@ def _counts(reader: _Reader) -> tuple[int, int]:
     for count, most, what in ((tensors, MOST_TENSORS, "tensors"), (keys, MOST_KEYS, "keys")):
         # The least that one takes: an empty name, its type, and a byte or an offset.
         if count > most or count * 13 > reader.left:
-            raise NotReadable(f"it claims {count} {what} in a file of its size")
+            raise NotReadable(f"it claims {count} {what}, more than it can hold or any model has")
     return tensors, keys
 
 
@@ -211,14 +222,18 @@ def _value(reader: _Reader) -> Value | _Length:
     each = 8 if inner == _STRING else struct.calcsize(_FORMS[inner])
     if count * each > reader.left:
         raise NotReadable(f"it has an array of {count} values, more than fit into the file")
-    return _strings(reader, count) if inner == _STRING else _numbers(reader, inner, count)
+    if inner != _STRING:
+        return _numbers(reader, inner, count)
+    reader.skip_strings(count)
+    return _Length(count)
 
 
 def _text(reader: _Reader) -> str | _Length:
     length = reader.number()
-    if length > LONGEST_TEXT:
+    if length > min(LONGEST_TEXT, reader.kept_left):
         reader.skip(length)
         return _Length(length)
+    reader.kept_left -= length
     return reader.take(length).decode(errors="replace")
 
 
@@ -235,16 +250,6 @@ def _scalars(reader: _Reader, kind: int, count: int) -> list[int]:
     return list(struct.unpack(form, reader.take(struct.calcsize(form))))
 
 
-def _strings(reader: _Reader, count: int) -> _Length:
-    """Only how many: nothing here asks for one."""
-    reader.strings_left -= count
-    if reader.strings_left < 0:
-        raise NotReadable(f"it has arrays of more than {MOST_STRINGS} strings")
-    for _ in range(count):
-        reader.skip(reader.number())
-    return _Length(count)
-
-
 Info = tuple[str, str, tuple[int, ...], int, int]
 """Name, type, shape, bytes, offset from where the data begins."""
 
@@ -252,7 +257,7 @@ Info = tuple[str, str, tuple[int, ...], int, int]
 def _infos(reader: _Reader, count: int) -> Iterator[Info]:
     names = set()
     for _ in range(count):
-        name = reader.string(LONGEST_NAME)
+        name = reader.name()
         if name in names:
             raise NotReadable(f"it has two tensors named {name}")
         names.add(name)
@@ -360,15 +365,9 @@ def whole(paths: Sequence[str], placed: Placed) -> dict[str, object]:
     names = [tensor.name for shard in shards for tensor in shard.tensors]
     if len(set(names)) < len(names):
         raise NotReadable("two of its files have a tensor of the same name")
-    tensors = [
-        (*astuple(each), number) for number, shard in enumerate(shards) for each in shard.tensors
-    ]
-    return {
-        "values": shards[0].values,
-        "lengths": shards[0].lengths,
-        "tensors": tensors,
-        "mapped": mapped([shard.tensors for shard in shards], placed),
-    }
+    tensors = [(*astuple(each), at) for at, shard in enumerate(shards) for each in shard.tensors]
+    told = {"values": shards[0].values, "lengths": shards[0].lengths, "tensors": tensors}
+    return {**told, "mapped": mapped([shard.tensors for shard in shards], placed)}
 
 
 def _end_with_stdin() -> None:

@@ -127,7 +127,7 @@ _RECURRENT = {"mamba", "mamba2", "rwkv6", "rwkv6qwen2", "rwkv7", "arwkv7"}
 _RECURRENT_WITHOUT_HEADS = {"granitehybrid", "jamba", "lfm2", "lfm2moe"}
 """A layer without heads for keys has a state."""
 _RECURRENT_BY_INTERVAL = {"qwen35", "qwen35moe", "qwen3next"}
-"""All but every fourth layer have a state."""
+"""All but every fourth layer have a state, where the header does not say which."""
 _BOTH_ON_EACH_LAYER = {"falcon-h1"}
 
 _MORE_THAN_ATTENTION = (
@@ -233,6 +233,8 @@ def _recurrent_layers(header: Header) -> list[bool] | None:
     if architecture in _RECURRENT_WITHOUT_HEADS:
         return [count == 0 for count in header.per_block("attention.head_count_kv")]
     if architecture in _RECURRENT_BY_INTERVAL:
+        if header.has("attention.recurrent_layers"):
+            return [bool(each) for each in header.per_block("attention.recurrent_layers")]
         every = max(header.number("full_attention_interval", 4), 1)
         return [(block + 1) % every != 0 for block in range(header.block_count)]
     return None

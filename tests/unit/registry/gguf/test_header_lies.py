@@ -18,6 +18,7 @@ from models_registry.gguf.header import UnreadableHeader, header_of, read_header
 from models_registry.gguf.header_child import (
     MEMORY_LIMIT,
     MOST_STRINGS,
+    MOST_TENSORS,
     TYPES,
     Contents,
     NotReadable,
@@ -157,7 +158,7 @@ def test_a_bomb_of_empty_texts_ends_at_once(tmp_path: Path) -> None:
 
 def test_a_bomb_of_names_is_stopped(tmp_path: Path) -> None:
     path = tmp_path / "bomb.gguf"
-    path.write_bytes(Gguf(claims={"tensors": 1 << 16}, data=b"").written())
+    path.write_bytes(Gguf(claims={"tensors": MOST_TENSORS}, data=b"").written())
     os.truncate(path, 1 << 40)
 
     with pytest.raises(UnreadableHeader, match="two tensors named"):

@@ -177,6 +177,14 @@ def test_every_fourth_layer_of_qwen35_attends() -> None:
     assert [bool(each.state) for each in layers[:8]] == [True, True, True, False] * 2
 
 
+def test_a_header_may_say_which_layers_have_a_state() -> None:
+    found = header("qwen35", ssm__inner_size=64, ssm__state_size=8, ssm__conv_kernel=4,
+                   attention__recurrent_layers=[True, False, True] * 10)  # fmt: skip
+
+    layers = cache_layout(found).layers
+    assert [bool(each.state) for each in layers[:6]] == [True, False, True] * 2
+
+
 def test_an_encoder_keeps_nothing() -> None:
     assert sum(cache_bytes(header("bert"), context=512, slots=4)) == 0
 
