@@ -148,7 +148,8 @@ def test_a_presets_page_shows_each_option_with_its_origin_and_the_command_line(
 
     assert '<th scope="row">ctx-size</th><td>4096</td><td>preset</td>' in page
     assert '<th scope="row">threads</th><td>3</td><td>serve&#x27;s command line <span' in page
-    assert "--ctx-size 4096 --kv-unified --parallel 4 --threads 3" in page
+    assert "--ctx-size 4096" in page
+    assert "--threads 3" in page
 
 
 def test_a_presets_page_opens_when_its_options_are_bad(
