@@ -46,6 +46,7 @@ def scheduler_config() -> SchedulerConfig:
             max_priority_jump_seconds=settings.CORRAL_MAX_PRIORITY_JUMP,
             victim_policy=VictimPolicy(settings.CORRAL_VICTIM_POLICY),
             load_stall_seconds=settings.CORRAL_LOAD_STALL,
+            measure_wait_seconds=settings.CORRAL_MEASURE_WAIT,
         ),
         var=settings.CORRAL_VAR,
         run_folder=settings.CORRAL_RUN_FOLDER,

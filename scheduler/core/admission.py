@@ -194,6 +194,15 @@ class Admission:
         waits = spec.measuring and self._ledger.limits
         return entry.since + self._config.measure_wait_seconds if waits else 0.0
 
+    def unmeasured_for_long(self, now: float) -> list[PresetName]:
+        """For half of what they wait for it."""
+        since = now - self._config.measure_wait_seconds / 2
+        return [
+            preset
+            for preset, outcome in self.skipped.items()
+            if outcome is Outcome.WAITS_FOR_FIGURES and self._queue.entries[preset].since <= since
+        ]
+
     def _without_place(self, entry: Entry, no_place: NoPlace, now: float) -> Step:
         """A6: pins and its own size refuse it at once; what others use, when that has lasted for
         its longest wait."""

@@ -92,11 +92,14 @@ class OpenShape:
     `layers` are the blocks in their order, and last the output layer. With `n` layers on devices,
     counted from the last, the host maps `mapped[n]` bytes of `file` (`file` empty: it holds them
     itself). Per context, the smallest first: `device_compute` on each device that has a layer,
-    `host_compute[0]` on the host while no layer is computed there, `host_compute[1]` else.
-    `host_fixed` is the host's in any case (the process, a prompt cache), `device_fixed` on every
-    device that has a layer (the driver's context), `first_device_fixed` on the first of them
-    besides (a projector; on the host when no device has a layer). `measured` are placements that
-    were measured as they are, one need per context: they count instead of the sum.
+    `host_compute[0]` on the host while no layer is computed there, `host_compute[1]` else;
+    `first_device_fixed` on the first of those devices besides (a projector, a draft model; on the
+    host when no device has a layer; empty: nothing). Where it is spread, the engine pipelines:
+    `spread_compute` is what each device takes then, and what the host does, instead of
+    `device_compute` and `host_compute[0]` (empty: the same as these). `host_fixed` is the host's
+    in any case (the process, a prompt cache), `device_fixed` on every device that has a layer (the
+    driver's context). `measured` are placements that were measured as they are, one need per
+    context: they count instead of the sum.
     """
 
     contexts: tuple[int, ...]
@@ -108,7 +111,8 @@ class OpenShape:
     host_compute: tuple[tuple[int, ...], tuple[int, ...]]
     host_fixed: int = 0
     device_fixed: int = 0
-    first_device_fixed: int = 0
+    first_device_fixed: tuple[int, ...] = ()
+    spread_compute: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
     measured: tuple[tuple[Placement, tuple[Need, ...]], ...] = ()
 
 
@@ -127,7 +131,8 @@ Shape = OpenShape | FixedShape
 class DeviceReading:
     """A device at one moment. `foreign` is what processes that are not ours use, where the driver
     tells (None: it does not). `budget` caps what Corral may use of it, None: nothing does. `margin`
-    stays free."""
+    stays free. `exclusive`: it serves one process at a time, as an RPC server does. `stale`:
+    these are figures of an earlier moment, from which nothing new may be concluded."""
 
     device: DeviceId
     total: int
@@ -135,3 +140,5 @@ class DeviceReading:
     foreign: int | None = None
     budget: int | None = None
     margin: int = 0
+    exclusive: bool = False
+    stale: bool = False

@@ -15,11 +15,14 @@ from dataclasses import dataclass
 from django.db import DatabaseError, close_old_connections, connections
 
 from models_registry.launch import LaunchSpec, launch_specs, registry_revision
+from scheduler.limits import device_limits
 
+from .devices.limits import Limits
 from .offer import Offer
 
 logger = logging.getLogger(__name__)
 
+NO_LIMITS = Limits()
 LOOK_EVERY_SECONDS = 2.0
 READ_ANYHOW_EVERY = 15
 """Looks after which the rows are read although their revision is the same: a model file may have
@@ -30,6 +33,7 @@ been replaced behind the registry's back."""
 class Reading:
     revision: int
     specs: tuple[LaunchSpec, ...]
+    limits: Limits = NO_LIMITS
 
 
 class Registry:
@@ -43,7 +47,7 @@ class Registry:
         """The revision first: rows that change meanwhile are read again at the next look."""
         close_old_connections()
         revision = registry_revision()
-        return Reading(revision, tuple(launch_specs()))
+        return Reading(revision, tuple(launch_specs()), device_limits())
 
     def close(self) -> None:
         connections.close_all()
@@ -55,10 +59,12 @@ class Catalog:
         changed: Callable[[Offer], None],
         *,
         stop_timeout_seconds: float,
+        limits_changed: Callable[[Limits], None] = lambda limits: None,
         registry: Registry | None = None,
         look_every_seconds: float = LOOK_EVERY_SECONDS,
     ) -> None:
         self._changed = changed
+        self._limits_changed = limits_changed
         self._stop_timeout_seconds = stop_timeout_seconds
         self._registry = registry or Registry()
         self._look_every_seconds = look_every_seconds
@@ -74,6 +80,8 @@ class Catalog:
             loop = asyncio.get_running_loop()
             reading = await loop.run_in_executor(self._thread, self._registry.read)
             if reading != self._last:
+                if self._last is None or reading.limits != self._last.limits:
+                    self._limits_changed(reading.limits)
                 self._last = reading
                 self._changed(self._offer(reading.revision, reading.specs))
             return reading.revision

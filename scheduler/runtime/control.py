@@ -25,10 +25,14 @@ from scheduler.protocol import (
     Acquire,
     Apply,
     Cancel,
+    Devices,
+    DevicesState,
     Ended,
     ErrorBody,
     Explain,
     Explained,
+    Fit,
+    FitAnswer,
     Granted,
     Load,
     Measured,
@@ -50,6 +54,8 @@ from .instance_run import InstanceRun
 from .line_splitter import LineSplitter
 from .operations import Operations
 from .refusals import request_unknown
+
+_Told = Explained | WaitersPage | DevicesState | FitAnswer
 
 logger = logging.getLogger(__name__)
 
@@ -196,6 +202,10 @@ class _Connection(asyncio.Protocol):
                 self._operations.measured(operation, partial(self._done, operation.id))
             case Snapshot(id=id):
                 self._operations.snapshot(partial(self._snapshot, id))
+            case Devices(id=id):
+                self._operations.devices(partial(self._told, id))
+            case Fit(id=id):
+                self._operations.fit(operation, partial(self._told, id))
             case Waiters(id=id):
                 self._operations.waiters(operation, partial(self._told, id))
             case Explain(id=id):
@@ -285,7 +295,7 @@ class _Connection(asyncio.Protocol):
     def _snapshot(self, id: int, state: SnapshotState) -> None:
         self._ok(id, msgspec.to_builtins(state))
 
-    def _told(self, id: int, answer: Explained | WaitersPage | Refused) -> None:
+    def _told(self, id: int, answer: _Told | Refused) -> None:
         if isinstance(answer, Refused):
             self._refuse(id, answer)
         else:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from models_registry.launch import LaunchSpec
+from scheduler.core.sizes import FixedShape, OpenShape
 from scheduler.core.values import PresetName, PresetSpec, Priority
+
+from .figures import KnownShape
+
+ShapeOf = Callable[[LaunchSpec], KnownShape | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,23 +73,33 @@ class Offer:
             if name not in self.specs and name in self.aliases
         )
 
-    def preset_specs(self) -> tuple[PresetSpec, ...]:
-        """In the order of their names."""
+    def preset_specs(self, shape_of: ShapeOf) -> tuple[PresetSpec, ...]:
+        """In the order of their names, with what is known of what each takes in memory."""
         return tuple(
-            PresetSpec(
-                name=PresetName(spec.preset),
-                fingerprint=spec.fingerprint,
-                parallel=spec.parallel,
-                pinned=spec.pinned,
-                stop_timeout_seconds=self.stop_timeout_seconds(spec),
-                priority=Priority[spec.priority.upper()],
-                max_wait_seconds=spec.max_wait_seconds,
-                min_residency_seconds=spec.min_residency_seconds,
-                keep_alive_seconds=spec.keep_alive_seconds,
-                queue_limit=spec.queue_limit,
-                load_seconds=self.load_seconds.get(spec.preset),
-            )
-            for _, spec in sorted(self.specs.items())
+            self.preset_spec(spec, shape_of(spec)) for _, spec in sorted(self.specs.items())
+        )
+
+    def preset_spec(self, spec: LaunchSpec, known: KnownShape | None) -> PresetSpec:
+        """L5: what has a fingerprint, and no figures that are its own, is being measured."""
+        shape = known.shape if known is not None else None
+        return PresetSpec(
+            name=PresetName(spec.preset),
+            fingerprint=spec.fingerprint,
+            parallel=spec.parallel,
+            pinned=spec.pinned,
+            stop_timeout_seconds=self.stop_timeout_seconds(spec),
+            priority=Priority[spec.priority.upper()],
+            max_wait_seconds=spec.max_wait_seconds,
+            min_residency_seconds=spec.min_residency_seconds,
+            keep_alive_seconds=spec.keep_alive_seconds,
+            queue_limit=spec.queue_limit,
+            load_seconds=self.load_seconds.get(spec.preset),
+            fixed=shape if isinstance(shape, FixedShape) else None,
+            open=shape if isinstance(shape, OpenShape) else None,
+            estimated=known is not None and known.estimated,
+            measuring=bool(spec.memory_fingerprint) and (known is None or known.pending),
+            placement_now=spec.placement == "now",
+            replicas=spec.replicas,
         )
 
 

@@ -25,8 +25,11 @@ from scheduler.core.states import State
 from scheduler.core.values import Kind, PresetName, Priority, RequestId, TenantId
 from scheduler.protocol import (
     Acquire,
+    DevicesState,
     Ended,
     Explained,
+    Fit,
+    FitAnswer,
     Measured,
     Refused,
     SnapshotState,
@@ -36,7 +39,9 @@ from scheduler.protocol import (
 
 from .engines.base import Engine
 from .explaining import explained, waiters
+from .fitting import fit_answer
 from .instance_run import InstanceRun
+from .memory import device_states
 from .offer import problem_of
 from .owner import Owner
 from .refusals import (
@@ -58,9 +63,17 @@ _USABLE = frozenset({State.LOADING, State.LOADED, State.SLEEPING})
 
 class Operations:
     def __init__(
-        self, owner: Owner, engine: Engine, *, models_max: int, autoload: bool = True
+        self,
+        owner: Owner,
+        engine: Engine,
+        *,
+        models_max: int,
+        autoload: bool = True,
+        measured: Callable[[], None] = lambda: None,
     ) -> None:
+        """`measured` is called when a measure job has told that it is done."""
         self._owner = owner
+        self._measured = measured
         self._engine = engine
         self._models_max = models_max
         self._autoload = autoload
@@ -198,9 +211,25 @@ class Operations:
                 answer(self._not_offered(told.preset))
                 return
             self._owner.figures.keep(spec.preset, told.fingerprint, told.devices)
+            self._measured()
             answer(None)
 
         self._owner.post(keep)
+
+    def devices(self, answer: Callable[[DevicesState], None]) -> None:
+        self._owner.post(lambda: answer(device_states(self._owner)))
+
+    def fit(self, asked: Fit, answer: Callable[[FitAnswer | Refused], None]) -> None:
+        def look() -> None:
+            spec = self._owner.offer.resolve(asked.preset)
+            try:
+                if spec is None and asked.shape is None:
+                    raise self._not_offered(asked.preset)
+                answer(fit_answer(self._owner, asked, spec))
+            except Refused as refusal:
+                answer(refusal)
+
+        self._owner.post(look)
 
     def snapshot(self, answer: Callable[[SnapshotState], None]) -> None:
         self._owner.post(lambda: answer(snapshot(self._owner, self._models_max)))

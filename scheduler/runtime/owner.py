@@ -28,6 +28,8 @@ from scheduler.core.decisions import (
     WakeAt,
 )
 from scheduler.core.events import (
+    AllocationReported,
+    DevicesRead,
     Event,
     Exited,
     LoadingReported,
@@ -39,10 +41,16 @@ from scheduler.core.events import (
     Ticked,
 )
 from scheduler.core.planner import Planner
-from scheduler.core.values import InstanceId, PresetName, Refusal, RequestId
+from scheduler.core.sizes import DeviceReading
+from scheduler.core.sizes import Grant as MemoryGrant
+from scheduler.core.values import InstanceId, PresetName, PresetSpec, Refusal, RequestId
 
+from .devices.device import Device
+from .devices.watch import DeviceWatch
 from .figures import Figures
 from .instance_run import InstanceRun, News, Told
+from .measures import Look
+from .memory import corrected, differ, readings, why_there
 from .offer import Offer
 from .record import Decided, Gone, Loaded, Record, Started
 from .waiting import Waiting
@@ -55,15 +63,17 @@ SHORTEST_WAIT_SECONDS = 0.002
 _WORDS = {
     LoadingReported: "loading",
     ReadyReported: "ready",
+    AllocationReported: "says what it has allocated",
     SleepingReported: "sleeping",
     Silent: "does not answer",
 }
 
 Do = Callable[[], None]
-MakeRun = Callable[[InstanceId, PresetName, Told], InstanceRun]
+MakeRun = Callable[[InstanceId, PresetName, MemoryGrant, Told], InstanceRun]
 
 
 Figured = Iterable[tuple[str, str | int | float]]
+Renamed = tuple[tuple[PresetName, PresetName], ...]
 Note = Callable[[float, Event, Sequence[Decision]], None]
 """Takes each step of the core: when, what it was told, what it decided."""
 
@@ -80,6 +90,7 @@ class Owner:
         clock: Callable[[], float],
         record: Record,
         note: Note | None = None,
+        estimate: Callable[[str], None] = lambda preset: None,
     ) -> None:
         self.planner = planner
         self.runs: dict[InstanceId, InstanceRun] = {}
@@ -92,6 +103,12 @@ class Owner:
         self._wake = wake
         self._record = record
         self._note = note
+        self.devices: tuple[Device, ...] = ()
+        """As they were last read."""
+        self.watch: DeviceWatch | None = None
+        self._estimate = estimate
+        self._told_devices: tuple[DeviceReading, ...] = ()
+        self._told_specs: tuple[PresetSpec, ...] = ()
         self._inbox: asyncio.Queue[Event | Do] = asyncio.Queue()
         self._ending = False
         self._alarm: asyncio.TimerHandle | None = None
@@ -135,10 +152,47 @@ class Owner:
 
         def take() -> None:
             before, self.offer = self.offer, offer.after(self.offer)
-            renamed = offer.renamed_since(before)
-            self.handle(PresetsChanged(self.offer.preset_specs(), renamed))
+            self._tell_presets(offer.renamed_since(before))
 
         self.post(take)
+
+    def devices_seen(self, devices: tuple[Device, ...]) -> None:
+        """By whoever watches them, about once a second."""
+
+        def take() -> None:
+            self.devices = devices
+            seen = readings(devices)
+            returning = self.planner.ledger.next_return() is not None
+            if returning or differ(self._told_devices, seen):
+                self._told_devices = seen
+                self.handle(DevicesRead(seen))
+            self._correct(devices)
+
+        self.post(take)
+
+    def _correct(self, devices: tuple[Device, ...]) -> None:
+        held = self.planner.ledger.held
+        for number, instance in list(self.planner.instances.items()):
+            pid = self.runs[number].pid
+            if pid is not None and (need := corrected(instance, held[number], pid, devices)):
+                self.handle(AllocationReported(number, need))
+
+    def shapes_changed(self, look: Look) -> None:
+        """What measurements and estimates now say."""
+
+        def take() -> None:
+            self.figures.keep_read(look.specs, look.figures)
+            self.figures.keep_shapes(look.shapes)
+            if self.offer.known:
+                self._tell_presets()
+
+        self.post(take)
+
+    def _tell_presets(self, renamed: Renamed = ()) -> None:
+        specs = self.offer.preset_specs(self.figures.shape_of)
+        if specs != self._told_specs or renamed:
+            self._told_specs = specs
+            self.handle(PresetsChanged(specs, renamed))
 
     def learn_load_seconds(self, seconds: Mapping[str, float]) -> None:
         """How long presets took to load in earlier lives, as far as that is known."""
@@ -146,7 +200,7 @@ class Owner:
         def learn() -> None:
             self.offer = replace(self.offer, load_seconds=seconds)
             if self.offer.known:
-                self.handle(PresetsChanged(self.offer.preset_specs()))
+                self._tell_presets()
 
         self.post(learn)
 
@@ -167,6 +221,11 @@ class Owner:
                 self._note(now, event, decisions)  # also the event that shows a bug in the core
         for decision in decisions:
             self._carry_out(decision)
+        if self.watch is not None:
+            self.watch.hurry = self.planner.ledger.next_return() is not None
+        if isinstance(event, Ticked):
+            for preset in self.planner.unmeasured_for_long(now):
+                self._estimate(preset)
         self._set_alarm(now)
 
     def begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
@@ -179,8 +238,8 @@ class Owner:
 
     def _carry_out(self, decision: Decision) -> None:  # noqa: C901 - one row per decision
         match decision:
-            case Start(instance, preset, reason, figures):
-                self._start(instance, preset.name, reason, figures)
+            case Start(instance, preset, reason, figures, grant):
+                self._start(instance, preset.name, grant, reason, figures)
             case Wake(instance):
                 self._write("wake", instance, Reason.REQUESTED)
                 run = self.runs[instance]
@@ -207,9 +266,15 @@ class Owner:
                 assert_never(decision)
 
     def _start(
-        self, instance: InstanceId, preset: PresetName, reason: Reason, figures: Figured
+        self,
+        instance: InstanceId,
+        preset: PresetName,
+        grant: MemoryGrant,
+        reason: Reason,
+        figures: Figured,
     ) -> None:
-        run = self._make_run(instance, preset, self._told)
+        run = self._make_run(instance, preset, grant, self._told)
+        run.why = why_there(grant, figures)
         self.runs[instance] = run
         self._record(Started(instance, preset, self.offer.revision))
         self._write("start", instance, reason, figures=figures)
@@ -239,6 +304,8 @@ class Owner:
     def _bury(self, instance: InstanceId) -> None:
         run = self.runs.pop(instance)
         run.over.set()
+        if self.watch is not None:
+            self.watch.look_soon()
         self._record(Gone(instance, run.pid, run.argv, run.end_reason, run.exit))
 
     async def _woken(self, run: InstanceRun) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from scheduler.core.siting import NoPlace
 from scheduler.core.sizes import Bytes
 from scheduler.core.values import Code, Exit, Refusal
 from scheduler.protocol import Refused
@@ -34,6 +35,12 @@ def refused(refusal: Refusal, preset: str, known: Sequence[str] = ()) -> Refused
 
 def model_not_found(preset: str, known: Sequence[str]) -> Refused:
     return refused(Refusal(Code.MODEL_NOT_FOUND), preset, known)
+
+
+def no_place_told(no_place: NoPlace, preset: str) -> str:
+    """Why there is no place for it, and what to do."""
+    refusal = Refusal(no_place.code, short=no_place.short, blocked_by=no_place.blocked_by)
+    return refused(refusal, preset, ()).message
 
 
 def registry_unread() -> Refused:

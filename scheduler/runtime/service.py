@@ -14,6 +14,7 @@ from pathlib import Path
 from models_registry.engine_path import llama_server
 from scheduler.conf import SchedulerConfig
 from scheduler.core.planner import Planner
+from scheduler.core.sizes import Grant
 from scheduler.core.values import InstanceId, PresetName
 from scheduler.protocol import Refused
 
@@ -21,13 +22,17 @@ from .catalog import Catalog
 from .child import Spawn, spawned
 from .child_log import ChildLog, log_path
 from .control import ControlServer
+from .devices.device import Device
+from .devices.limits import Limits
+from .devices.readings import Devices
+from .devices.watch import DeviceWatch
 from .engines.base import Engine
 from .engines.llama_server import LlamaServer
 from .event_writer import EventWriter
 from .health import HealthRule
 from .instance_run import InstanceRun, Told
 from .lock import remove_leftovers
-from .measures import Look, Measures
+from .measures import Measures
 from .offer import Offer
 from .oom_kills import OomKills, oom_kill_counter
 from .operations import Operations
@@ -37,6 +42,7 @@ from .record import Record
 logger = logging.getLogger(__name__)
 
 COUNT_KILLS_EVERY_SECONDS = 5.0
+FIRST_LOOK_SECONDS = 15.0
 
 TellLoadSeconds = Callable[[Callable[[Mapping[str, float]], None]], Awaitable[None]]
 
@@ -53,6 +59,7 @@ class SchedulerService:
         spawn: Spawn = spawned,
         clock: Callable[[], float] = time.monotonic,
         measures: Measures | None = None,
+        devices: Devices | None = None,
         load_times: TellLoadSeconds | None = None,
     ) -> None:
         self._config = config
@@ -68,6 +75,7 @@ class SchedulerService:
         self._event_log = (
             EventWriter(config.log_folder, config.planner, clock) if config.event_log else None
         )
+        self._devices = devices
         self.owner = Owner(
             Planner(config.planner),
             make_run=self._make_run,
@@ -75,12 +83,17 @@ class SchedulerService:
             clock=clock,
             record=record,
             note=self._event_log,
+            estimate=measures.estimate_soon if measures is not None else lambda preset: None,
         )
+        if devices is not None:
+            self.owner.watch = DeviceWatch(devices, ours=self._pids, told=self._devices_seen)
+        self._seen_devices = asyncio.Event()
         self.operations = Operations(
             self.owner,
             self.engine,
             models_max=config.planner.models_max,
             autoload=config.autoload,
+            measured=measures.look_soon if measures is not None else lambda: None,
         )
 
     async def run(self, catalog: Catalog | None = None) -> None:
@@ -89,7 +102,9 @@ class SchedulerService:
         if self._event_log is not None:
             self._event_log.start()
         catalog = catalog or Catalog(
-            self.offer_changed, stop_timeout_seconds=self._config.stop_timeout_seconds
+            self.offer_changed,
+            limits_changed=self._limits_changed,
+            stop_timeout_seconds=self._config.stop_timeout_seconds,
         )
         try:
             await self._first_reading(catalog)
@@ -97,6 +112,8 @@ class SchedulerService:
                 await self._serve(catalog)
         finally:
             await catalog.close()
+            if self.owner.watch is not None:
+                await self.owner.watch.close()
             if self._measures is not None:
                 await self._measures.close()
             if self._event_log is not None:
@@ -122,18 +139,48 @@ class SchedulerService:
                 telling = self._tell_load_seconds(self._load_times)
                 sides.append(tasks.create_task(telling, name="load-times"))
             if self._measures is not None:
-                watch = self._measures.watch(self._figures_read)
+                watch = self._measures.watch(self.owner.shapes_changed)
                 sides.append(tasks.create_task(watch, name="measures"))
+            if self.owner.watch is not None:
+                sides.append(tasks.create_task(self.owner.watch.run(), name="devices"))
+                await self._first_look()
             logger.info("listening on %s", self._config.control_socket)
             await tasks.create_task(self.owner.run(), name="owner")
             for side in sides:
                 side.cancel()
         logger.info("every child has ended")
 
-    def _make_run(self, instance: InstanceId, preset: PresetName, told: Told) -> InstanceRun:
+    async def _first_look(self) -> None:
+        """Before anything is started: what devices have is what starts are decided by."""
+        try:
+            async with asyncio.timeout(FIRST_LOOK_SECONDS):
+                await self._seen_devices.wait()
+        except TimeoutError:
+            logger.warning("the devices do not answer yet: models start without their figures")
+
+    def _devices_seen(self, devices: tuple[Device, ...]) -> None:
+        self.owner.devices_seen(devices)
+        self._seen_devices.set()
+
+    def _limits_changed(self, limits: Limits) -> None:
+        if self._devices is not None:
+            self._devices.limits = limits
+        if self.owner.watch is not None:
+            self.owner.watch.look_soon()
+
+    def _pids(self) -> set[int]:
+        return {run.pid for run in self.owner.runs.values() if run.pid is not None}
+
+    def _make_run(
+        self, instance: InstanceId, preset: PresetName, grant: Grant, told: Told
+    ) -> InstanceRun:
+        spec = self.owner.offer.specs[preset]
+        known = self.owner.figures.shape_of(spec)
         return InstanceRun(
             instance,
-            self.owner.offer.specs[preset],
+            spec,
+            grant=grant,
+            unreported=known.unreported if known is not None else 0,
             address=fresh_address(self._config.run_folder, instance),
             engine=self.engine,
             spawn=self._spawn,
@@ -162,9 +209,6 @@ class SchedulerService:
             self._load_on_startup()
         if self._measures is not None:
             self._measures.look_soon()
-
-    def _figures_read(self, look: Look) -> None:
-        self.owner.post(lambda: self.owner.figures.keep_read(look.specs, look.figures))
 
     async def _reload(self, catalog: Catalog) -> int:
         revision = await catalog.read()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from scheduler.memory_states import PlacementKind
 from scheduler.protocol import Failure, InstanceState, SnapshotState
 
 from .explaining import queue
+from .memory import by_device
 
 if TYPE_CHECKING:
     from .owner import Owner
@@ -53,6 +55,15 @@ def _instances(owner: Owner, now: float) -> list[InstanceState]:
                 progress=run.progress,
                 args=list(run.argv),
                 meta=run.meta,
+                placement=cast(PlacementKind, instance.grant.placement.kind.value)
+                if instance.grant.need
+                else None,
+                layers={str(d): count for d, count in instance.grant.placement.layers},
+                context=instance.grant.context,
+                why=run.why,
+                predicted=by_device(instance.grant.need),
+                actual={} if instance.allocated is None else by_device(instance.allocated),
+                held=by_device(owner.planner.ledger.held[number]),
             )
         )
     return states

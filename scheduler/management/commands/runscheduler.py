@@ -5,22 +5,29 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import logging
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
 
+from models_registry.engine_path import llama_server
 from scheduler.collecting import collect_seldom
 from scheduler.conf import SchedulerConfig, scheduler_config
+from scheduler.limits import fixed_limits
 from scheduler.run_folder import (
     UnsafeRunFolder,
     control_socket,
     make_run_folder,
     remove_if_elsewhere,
 )
+from scheduler.runtime.devices.readings import Devices
+from scheduler.runtime.devices.rpc_names import machine_list
+from scheduler.runtime.engines.llama_server import inherited_environment
 from scheduler.runtime.load_times import tell_load_seconds
 from scheduler.runtime.lock import AlreadyRunning, only_scheduler
 from scheduler.runtime.measures import Measures
@@ -69,11 +76,22 @@ def _run(config: SchedulerConfig) -> None:
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             service = SchedulerService(
-                config, record=recorder, measures=Measures(), load_times=tell_load_seconds
+                config,
+                record=recorder,
+                measures=Measures(),
+                devices=_devices(),
+                load_times=tell_load_seconds,
             )
             runner.run(service.run())
     finally:
         recorder.stop()
+
+
+def _devices() -> Devices:
+    """As the children see them."""
+    environment = inherited_environment(os.environ)
+    rpc = machine_list(settings.CORRAL_COMMAND_LINE, os.environ)
+    return Devices(llama_server, environment, limits=fixed_limits(), rpc=rpc)
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
