@@ -5,27 +5,30 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from django.conf import settings
 
 from models_registry.catalogue import Catalogue, engine_catalogue
-from models_registry.command_line import EffectiveOption, effective, render
+from models_registry.command_line import EffectiveOption, Layer, effective, render
 from models_registry.engine_path import llama_server
 from models_registry.engine_version import Engine, engine_version
 from models_registry.errors import EngineMissing, OptionError
 from models_registry.memory_options import memory_options
 from models_registry.model_paths import FilesState, files_state
-from models_registry.models import ModelFile, Preset
+from models_registry.models import Measurement, ModelFile, Preset
 from models_registry.policy import min_residency_seconds
 from models_registry.preset_options import preset_layer
 from models_registry.revision import registry_revision as registry_revision
 
-MEASURING = 2
+MEASURING = 3
 """Raised when what is measured changes, so that every preset is measured anew.
-2: slots without a context of their own have the model's each."""
+3: several contexts and places of each preset."""
 
+CHECKPOINTS = 4
+"""Of the context, for each slot (`--ctx-checkpoints`). The engine's own 32 may take gigabytes of
+the host for a model with windows or states, in no figure of its own."""
 
 SLEEP = "sleep-idle-seconds"
 
@@ -60,10 +63,12 @@ class LaunchSpec:
     readiness_probe: bool = False
     placement: str = "best"  # or now: take what is free
     context_cap: int | None = None  # tokens for each slot, where the context is open
+    context_per_slot: int = 8192  # the cap, or the gateway's own
     replicas: int = 1
     problem: str = ""
     memory_fingerprint: str = ""
     memory_options: Mapping[str, str] = field(default_factory=dict)
+    devices: tuple[str, ...] = ()  # by the engine's names, those that it may use
 
 
 def launch_specs() -> list[LaunchSpec]:
@@ -76,7 +81,8 @@ def launch_specs() -> list[LaunchSpec]:
         catalogue, engine = engine_catalogue(program), engine_version(program)
     except EngineMissing as error:
         return [_unstartable(preset, names, str(error)) for preset in presets]
-    return [_launch_spec(preset, names, catalogue, engine) for preset in presets]
+    unreadable = _unreadable_files()
+    return [_launch_spec(preset, names, catalogue, engine, unreadable) for preset in presets]
 
 
 def launch_spec_of(preset: Preset) -> LaunchSpec:
@@ -87,7 +93,7 @@ def launch_spec_of(preset: Preset) -> LaunchSpec:
         catalogue, engine = engine_catalogue(program), engine_version(program)
     except EngineMissing as error:
         return _unstartable(preset, names, str(error))
-    return _launch_spec(preset, names, catalogue, engine)
+    return _launch_spec(preset, names, catalogue, engine, _unreadable_files())
 
 
 def effective_options(preset: Preset, catalogue: Catalogue) -> tuple[EffectiveOption, ...]:
@@ -100,7 +106,21 @@ def effective_options(preset: Preset, catalogue: Catalogue) -> tuple[EffectiveOp
         catalogue=catalogue,
     )
     # Whoever pins a model wants it there; the engine would put it to sleep by itself.
-    return tuple(each for each in options if not (preset.pinned and each.key == SLEEP))
+    kept = (each for each in options if not (preset.pinned and each.key == SLEEP))
+    return tuple(sorted([*kept, *_bounds(options, catalogue)], key=lambda each: each.key))
+
+
+def _bounds(
+    options: tuple[EffectiveOption, ...], catalogue: Catalogue
+) -> Iterator[EffectiveOption]:
+    """What the engine would let grow by gigabytes on the host has a bound that is counted."""
+    given = {option.key for option in options}
+    for key, value in (
+        ("cache-ram", settings.CORRAL_CACHE_RAM),
+        ("swa-checkpoints", CHECKPOINTS),
+    ):
+        if key not in given and catalogue.find(key) is not None:
+            yield EffectiveOption(key, str(value), Layer.DEFAULT)
 
 
 def model_file_layer(model_file: ModelFile) -> dict[str, str]:
@@ -111,7 +131,11 @@ def model_file_layer(model_file: ModelFile) -> dict[str, str]:
 
 
 def _launch_spec(
-    preset: Preset, names: set[str], catalogue: Catalogue, engine: Engine
+    preset: Preset,
+    names: set[str],
+    catalogue: Catalogue,
+    engine: Engine,
+    unreadable: Mapping[str, str],
 ) -> LaunchSpec:
     try:
         options = effective_options(preset, catalogue)
@@ -121,14 +145,38 @@ def _launch_spec(
     files = files_state(preset.model_file.path, preset.model_file.mmproj)
     problem = f"{files.problem}: bring it back, or choose another file" if files.problem else ""
     memory = memory_options(options)
+    spec = _unstartable(preset, names, problem)
+    open_context = {} if "ctx-size" in memory else {"per slot": str(spec.context_per_slot)}
+    told = {**memory, **open_context}
+    fingerprint = "" if files.problem else _memory_fingerprint(told, {}, files, engine)
+    if not problem and fingerprint in unreadable:
+        problem = f"its file cannot be read: {unreadable[fingerprint]}"
     return replace(
-        _unstartable(preset, names, problem),
+        spec,
         argv=argv,
         parallel=next(int(option.value) for option in options if option.key == "parallel"),
         fingerprint=_fingerprint(argv, {}, files),
-        memory_fingerprint="" if files.problem else _memory_fingerprint(memory, {}, files, engine),
+        problem=problem,
+        memory_fingerprint=fingerprint,
         memory_options=memory,
+        devices=devices_of(memory, engine),
     )
+
+
+def devices_of(options: Mapping[str, str], engine: Engine) -> tuple[str, ...]:
+    """Those that the options name, else all that the engine has, and one of each RPC server."""
+    if "device" in options:
+        return tuple(each for each in options["device"].split(",") if each not in ("", "none"))
+    endpoints = [each for each in options.get("rpc", "").split(",") if each]
+    remote = [f"RPC{number}" for number in range(len(endpoints))]
+    own = [described.partition(":")[0] for described in engine.devices]
+    return (*remote, *(device for device in own if device not in remote))
+
+
+def _unreadable_files() -> dict[str, str]:
+    """By memory fingerprint, why nothing is to be expected of files: the measure job found it."""
+    rows = Measurement.objects.filter(state=Measurement.State.UNREADABLE)
+    return dict(rows.values_list("fingerprint", "error"))
 
 
 def _unstartable(preset: Preset, names: set[str], problem: str) -> LaunchSpec:
@@ -151,6 +199,7 @@ def _unstartable(preset: Preset, names: set[str], problem: str) -> LaunchSpec:
         readiness_probe=preset.readiness_probe,
         placement=preset.placement,
         context_cap=preset.context_cap,
+        context_per_slot=preset.context_cap or settings.CORRAL_CONTEXT_PER_SLOT,
         replicas=preset.replicas,
         problem=problem,
     )

@@ -7,13 +7,16 @@ between leaves it pending; it is then ordered again (`interrupted`, `due`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
+from models_registry import revision
 from models_registry.launch import LaunchSpec, launch_spec_of
 from models_registry.models import Measurement, Preset
 
@@ -39,18 +42,52 @@ def of_preset(preset: Preset) -> Measurement | None:
 
 def total_bytes(measurement: Measurement) -> dict[str, int]:
     """By device. Empty while there are no figures; those of a row that is measured again count."""
-    if measurement.state == State.FAILED:
+    if measurement.state in (State.FAILED, State.UNREADABLE):
         return {}
     return {
         row["device"]: row["model"] + row["context"] + row["compute"] for row in measurement.devices
     }
 
 
+@dataclass(frozen=True, slots=True)
+class StoredShape:
+    """`data` is plain (scheduler/measuring/shapes.py makes a shape of it); `estimated` by the
+    header alone, since measuring failed."""
+
+    data: Mapping[str, Any]
+    estimated: bool
+    measured_at: datetime
+
+
 def figures_of(specs: Iterable[LaunchSpec]) -> dict[str, dict[str, int]]:
-    """By memory fingerprint, those that are known."""
-    wanted = {spec.memory_fingerprint for spec in specs} - {""}
-    rows = Measurement.objects.filter(fingerprint__in=wanted).exclude(state=State.FAILED)
-    return {row.fingerprint: totals for row in rows if (totals := total_bytes(row))}
+    """By memory fingerprint, those that are known: bytes by device at the smallest context."""
+    rows = Measurement.objects.filter(fingerprint__in=_fingerprints(specs))
+    found = rows.exclude(state__in=(State.FAILED, State.UNREADABLE)).defer("shape")
+    return {row.fingerprint: totals for row in found if (totals := total_bytes(row))}
+
+
+def shapes_of(
+    specs: Iterable[LaunchSpec], known: Mapping[str, StoredShape] = MappingProxyType({})
+) -> dict[str, StoredShape]:
+    """By memory fingerprint, those that there are; also while one is measured again. What is
+    `known` is read again only where it has changed."""
+    rows = Measurement.objects.filter(
+        fingerprint__in=_fingerprints(specs), shape__isnull=False, measured_at__isnull=False
+    )
+    times = dict(rows.values_list("fingerprint", "measured_at"))
+    found = {
+        fingerprint: known[fingerprint]
+        for fingerprint, at in times.items()
+        if fingerprint in known and known[fingerprint].measured_at == at
+    }
+    for row in rows.filter(fingerprint__in=times.keys() - found.keys()):
+        if row.shape is not None and row.measured_at is not None:
+            found[row.fingerprint] = StoredShape(row.shape, row.estimated, row.measured_at)
+    return found
+
+
+def _fingerprints(specs: Iterable[LaunchSpec]) -> set[str]:
+    return {spec.memory_fingerprint for spec in specs} - {""}
 
 
 # Order -----------------------------------------------------------------------------------------
@@ -110,6 +147,8 @@ def _give_up(lost: Q, now: datetime) -> None:
     Measurement.objects.filter(lost, state=State.PENDING, attempts__gte=MOST_ATTEMPTS).update(
         state=State.FAILED,
         devices=[],
+        shape=None,
+        estimated=False,
         error=f"the jobs process died {MOST_ATTEMPTS} times while it measured this",
         started_at=None,
         measured_at=now,
@@ -164,6 +203,7 @@ def claim(fingerprint: str) -> Measurement | None:
 def store(
     claimed: Measurement,
     devices: Sequence[Mapping[str, Any]],
+    shape: Mapping[str, Any],
     *,
     engine: str,
     way: str,
@@ -174,6 +214,8 @@ def store(
         claimed,
         state=State.MEASURED,
         devices=list(devices),
+        shape=shape,
+        estimated=False,
         error="",
         engine=engine[:250],
         way=way,
@@ -181,14 +223,40 @@ def store(
     )
 
 
-def fail(claimed: Measurement, error: str, *, seconds: float) -> bool:
+def fail(
+    claimed: Measurement, error: str, *, seconds: float, estimate: Mapping[str, Any] | None = None
+) -> bool:
+    """`estimate` is the shape that counts meanwhile."""
     return _finish(
         claimed,
         state=State.FAILED,
         devices=[],
-        error=error.replace("\0", "\N{REPLACEMENT CHARACTER}")[:_LONGEST_ERROR],
+        shape=estimate,
+        estimated=estimate is not None,
+        error=_kept(error),
         seconds=seconds,
     )
+
+
+def refuse(claimed: Measurement, error: str, *, seconds: float) -> bool:
+    """Its header cannot be read: it is not measured again by itself, nor started."""
+    with transaction.atomic():
+        refused = _finish(
+            claimed,
+            state=State.UNREADABLE,
+            devices=[],
+            shape=None,
+            estimated=False,
+            error=_kept(error),
+            seconds=seconds,
+        )
+        if refused:
+            revision.bump()  # what may be started is another
+    return refused
+
+
+def _kept(error: str) -> str:
+    return error.replace("\0", "\N{REPLACEMENT CHARACTER}")[:_LONGEST_ERROR]
 
 
 def _finish(claimed: Measurement, **fields: Any) -> bool:

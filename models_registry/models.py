@@ -321,13 +321,21 @@ class Measurement(models.Model):
         PENDING = "pending", "waiting to be measured"
         MEASURED = "measured", "measured"
         FAILED = "failed", "failed"
+        UNREADABLE = "unreadable", "its header cannot be read"
 
     fingerprint = models.CharField(max_length=64, unique=True)
     preset = models.CharField(max_length=200, help_text="The preset it was ordered for.")
     state = models.CharField(max_length=10, choices=State, default=State.PENDING)
+    shape = models.JSONField(
+        null=True, help_text="What it takes at each context, wherever it may be put."
+    )
+    estimated = models.BooleanField(
+        default=False, help_text="The shape is by the header alone: measuring failed."
+    )
     devices = models.JSONField(
         default=list,
-        help_text="Bytes on each device: model, context, compute; of the model, its weights alone.",
+        help_text="Bytes on each device at the smallest context: model, context, compute; of the "
+        "model, its weights alone.",
     )
     error = models.TextField(blank=True)
     engine = models.CharField("engine version", max_length=250, blank=True)

@@ -83,7 +83,7 @@ class ControlSocketScheduler:
         return msgspec.convert(self._call(Fit(id=1, preset=preset)), FitAnswer)
 
     def fit_edited(self, spec: LaunchSpec) -> FitAnswer:
-        from .measuring.shapes import shape_data_of  # costs what only this question needs
+        from .measuring.estimating import shape_data_of  # costs what only this question needs
 
         shape, estimated = shape_data_of(spec)
         wish: PlacementWish = "now" if spec.placement == "now" else "best"

@@ -74,25 +74,11 @@ def measured(path: str, options: Mapping[str, str]) -> dict[str, int]:
     if not model:
         raise CannotTell("".join(lines[-3:]).strip() or "the model is not loaded")
     params = _context_params(llama_cpp, options)
-    if each_slot_has_a_context(options):
-        params.n_ctx = llama_cpp.llama_model_n_ctx_train(model) * params.n_seq_max
     context = llama_cpp.llama_init_from_model(model, params)
     if not context:
         raise CannotTell("".join(lines[-3:]).strip() or "no context is made")
     cache, compute = sizes_in("".join(lines))
     return {"model": llama_cpp.llama_model_size(model), "context": cache, "compute": compute}
-
-
-def is_fitted(options: Mapping[str, str]) -> bool:
-    """The engine looks at the memory there is, and at what is unset, when it loads the preset."""
-    return options.get("fit") != "off"
-
-
-def each_slot_has_a_context(options: Mapping[str, str]) -> bool:
-    """As long as the model's: what the engine makes of an unset context when it fits, unless the
-    slots share one cache."""
-    unset = int(options.get("ctx-size", "0")) == 0
-    return unset and is_fitted(options) and options.get("kv-unified") != "true"
 
 
 def _context_params(llama_cpp: Any, options: Mapping[str, str]) -> Any:

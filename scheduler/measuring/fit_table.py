@@ -36,10 +36,8 @@ _FIT_OVER = re.compile(
     _START + r"common_(?:params_fit_impl|fit_params): "
     r"(?:projected to use|encountered an error|failed to fit|successfully fit|fitting params)"
 )
-_CONTEXT_UNSET = re.compile(
-    _START + r"common_params_fit_impl: context size unset and KV cache not unified "
-)
-_READS_WEIGHTS = re.compile(_START + r"load_tensors: loading model tensors")
+# Without weights it goes through the same steps, and says that it loads none.
+_READS_WEIGHTS = re.compile(_START + r"load_tensors: loading model tensors(?!.*load_mode = none)")
 
 
 class Seen(Enum):
@@ -53,21 +51,16 @@ class Seen(Enum):
 @dataclass
 class FitTable:
     """Takes the lines of a child one by one. Only the first table of the options as they were given
-    counts: a later one is that of a smaller context or of fewer layers.
+    counts: a later one is that of a smaller context or of fewer layers."""
 
-    Without a context of its own and with a cache for each slot, the engine first prints the table
-    of one model context for all slots, then says that each slot gets one, and prints the table of
-    that. The second counts, if the preset will be fitted when it loads: unfitted, the slots share
-    one context."""
-
-    fitted: bool = True
     rows: list[DeviceFigures] = field(default_factory=list)
+    devices: dict[str, str] = field(default_factory=dict)
+    """Those beside the host, in the engine's order, with their descriptions."""
     copies: int = 0
     """Bytes of weights that the host keeps in another layout beside the file."""
     problem: str = ""
     """A row that is none: the table is not to be believed."""
     _begun: bool = False
-    _superseded: bool = False
 
     def take(self, line: str) -> Seen:
         found = _ANY_ROW.match(line)
@@ -89,14 +82,7 @@ class FitTable:
         """By device. Empty when there was no table, or none that can be believed."""
         return () if self.problem else merged(self.rows)
 
-    def has_other_devices(self) -> bool:
-        return any(row.device != HOST for row in self.rows)
-
     def _other(self, line: str) -> Seen:
-        if self.fitted and not self._superseded and _CONTEXT_UNSET.match(line):
-            self.rows.clear()
-            self.copies, self._begun, self._superseded = 0, False, True
-            return Seen.NOTHING
         if self.rows:
             return Seen.WHOLE
         over = _FIT_OVER.match(line) or _READS_WEIGHTS.match(line)
@@ -115,10 +101,12 @@ class FitTable:
         if not 0 <= lost <= _ROUNDING or own * MIB > MOST_BYTES:
             self.problem = f"a row of the engine's table does not add up: {cells.strip()[:120]}"
             return
-        name = found["name"].split(" ")[0]
+        name, _, description = found["name"].partition(" ")
         on_host = device is None and (name == HOST or name.startswith("CPU"))
         if on_host and name != HOST:
             self.copies += model * MIB
+        if device is not None:
+            self.devices[name] = description.strip().removeprefix("(").removesuffix(")")
         self.rows.append(
             DeviceFigures(
                 HOST if on_host else name,

@@ -8,19 +8,24 @@ from __future__ import annotations
 import logging
 import time
 from pathlib import Path
+from typing import Any
 
 from models_registry import measurements
 from models_registry.engine_path import llama_server
 from models_registry.engine_version import engine_version
 from models_registry.errors import EngineMissing
+from models_registry.gguf.header import UnreadableHeader
 from models_registry.launch import LaunchSpec, launch_specs
 from scheduler import protocol
 from scheduler.client import call
 from scheduler.protocol import Refused
 from scheduler.runtime.engines.base import Engine
 
+from .estimating import estimated_data
 from .figures import totals
-from .measuring import Measured, NotMeasured, measure
+from .measuring import Measured, measure
+from .shapes import plain
+from .trying import NotMeasured
 
 logger = logging.getLogger(__name__)
 
@@ -43,17 +48,33 @@ def measure_row(fingerprint: str, *, engine: Engine, run_folder: Path, socket: P
         found = measure(spec, engine, run_folder)
         if _spec_of(fingerprint, claimed.preset) is None:
             raise NotMeasured(GONE)  # in the meantime: who knows which of the two was read
+    except UnreadableHeader as unreadable:
+        logger.warning("%s is refused: %s", claimed.preset, unreadable)
+        measurements.refuse(claimed, str(unreadable), seconds=time.monotonic() - begun)
+        return
     except NotMeasured as failure:
         logger.warning("%s could not be measured: %s", claimed.preset, failure)
-        measurements.fail(claimed, str(failure), seconds=time.monotonic() - begun)
+        seconds = time.monotonic() - begun
+        measurements.fail(claimed, str(failure), seconds=seconds, estimate=_estimate(spec))
         return
     devices = [each.as_row() for each in found.devices]
-    version = _version()
-    if measurements.store(
-        claimed, devices, engine=version, way=found.way, seconds=time.monotonic() - begun
-    ):
+    seconds = time.monotonic() - begun
+    shape = plain(found.shape, unreported=found.unreported)
+    stored = measurements.store(
+        claimed, devices, shape, engine=_version(), way=found.way, seconds=seconds
+    )
+    if stored:
         logger.info("%s takes %s", spec.preset, dict(totals(found.devices)))
         _report(spec, found, socket)
+
+
+def _estimate(spec: LaunchSpec | None) -> dict[str, Any] | None:
+    """None when there is nothing to go by any more."""
+    try:
+        return None if spec is None else estimated_data(spec)
+    except UnreadableHeader as unreadable:
+        logger.warning("%s cannot be estimated either: %s", spec and spec.preset, unreadable)
+        return None
 
 
 def _spec_of(fingerprint: str, preset: str) -> LaunchSpec | None:

@@ -1,201 +1,163 @@
 """Measure what a preset takes on each device, without its weights. Blocking: for a job's thread.
 
-In this order, until one gives figures:
-1. what the engine reports itself, where it has a `measure` role (reported.py);
-2. the table of llama-server's own fit stage (fit_table.py), from the same child: it is started with
-   the preset's own command line and killed when the table is whole, before it reads weights;
-3. the bindings, in a process of their own (bindings_child.py).
+A preset whose options leave its context or its place open is measured at several contexts and
+places: each is a dry run of a child of its own (trying.py). The header of its files says the rest.
 """
 
 from __future__ import annotations
 
-import json
-import logging
-import secrets
-import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
-import msgspec
-
-from models_registry.gguf.header import UnreadableHeader, read_header
+from models_registry.gguf.header import Header, read_header
 from models_registry.launch import LaunchSpec
-from models_registry.memory_options import IRRELEVANT
-from scheduler.runtime.engines.base import CannotStart, Command, Engine
-from scheduler.runtime.exits import describe, exit_of
+from scheduler.core.sizes import FIXED, ON_HOST, DeviceId, FixedShape, Kind, Placement, Shape
+from scheduler.runtime.engines.base import Engine
 
-from .bindings_child import KNOWN as KNOWN_TO_BINDINGS
-from .bindings_child import is_fitted
-from .bounded_child import Outcome, Why, heard_out
-from .figures import HOST, DeviceFigures, Nonsense, checked, with_mapped_host
-from .fit_table import FitTable, Seen
-from .placement import gpu_layers, placed
-from .reported import is_ready, reported_figures
+from .contexts import contexts_of
+from .dry_run import DryRun, rows_of
+from .figures import DeviceFigures
+from .placement import equal_parts, gpu_layers, is_open, placed
+from .shaping import Model, fixed_shape, open_shape
+from .trying import NotMeasured, Tried, tried
 
-logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
-
-MEASURE_SECONDS = 30.0
-OWN_PROGRAM_SECONDS = 10.0
-"""The bindings take half a second to read a header."""
-SMALL_OUTPUT = 64 << 10
-
-FOLDER = Path(__file__).parent
-VERBOSE = ("--log-verbosity", "4", "--fit", "on")
-"""Behind the preset's own options, so that these hold: the table comes with them alone."""
-
-_MAPPING_MODES = frozenset({"auto", "mmap", "mmap+mlock"})
-
-
-class NotMeasured(Exception):
-    """No way gave figures; the message is for people."""
+MEASURE_SECONDS = 90.0
+"""For all dry runs of one preset: a dozen at most, each most often below a second."""
+ONE_RUN_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
+    """`unreported` bytes of the shape are none that the engine says (overheads.py). `devices` are
+    the figures at the smallest context, as people are shown them."""
+
+    shape: Shape
+    unreported: int
     devices: tuple[DeviceFigures, ...]
     way: str
     seconds: float
 
 
-@dataclass
-class _Listener:
-    """Hears a measuring llama-server."""
-
-    table: FitTable
-    reported: tuple[DeviceFigures, ...] = ()
-
-    def enough(self, line: str) -> bool:
-        self.reported = reported_figures(line)
-        return bool(self.reported) or is_ready(line) or self.table.take(line) is not Seen.NOTHING
+Try = Callable[[Placement, int], DryRun]
 
 
 def measure(
     spec: LaunchSpec, engine: Engine, run_folder: Path, *, seconds: float = MEASURE_SECONDS
 ) -> Measured:
-    """Raises NotMeasured. No child is left, whatever happens."""
+    """Raises NotMeasured, and UnreadableHeader. No child is left, whatever happens."""
     begun = time.monotonic()
-    listener = _Listener(FitTable(fitted=is_fitted(spec.memory_options)))
-    outcome = _fit_stage(spec, engine, run_folder, listener, seconds)
-    if listener.reported:
-        return Measured(listener.reported, "reported", time.monotonic() - begun)
-    devices = listener.table.figures()
-    way = "fit stage"
-    if not devices:
-        problem = listener.table.problem or _problem(outcome, seconds)
-        devices, way = _by_bindings(spec, problem), "bindings"
-    try:
-        devices = checked(_as_mapped(spec, devices, listener.table.copies))
-    except Nonsense as nonsense:
-        raise NotMeasured(f"the engine's figures cannot be: {nonsense}") from nonsense
-    return Measured(devices, way, time.monotonic() - begun)
+    model, contexts = model_of(spec), contexts_of_spec(spec)
+    runs = _DryRuns(spec, engine, run_folder, time.monotonic() + seconds)
+    shape: Shape
+    if is_open(spec.memory_options):
+        shape = _open(model, contexts, runs)
+    else:
+        shape = _fixed(model, contexts, runs)
+    devices = tuple(rows_of(runs.first))
+    return Measured(shape, model.unreported, devices, runs.way, time.monotonic() - begun)
 
 
-def _fit_stage(
-    spec: LaunchSpec, engine: Engine, run_folder: Path, listener: _Listener, seconds: float
-) -> Outcome:
-    address = run_folder / f"m-{secrets.token_hex(4)}.sock"
-    try:
-        command = engine.command(spec, address)
-        return heard_out(_measuring(command), listener.enough, seconds=seconds)
-    except (CannotStart, OSError) as failure:
-        raise NotMeasured(f"the engine could not be started: {failure}") from failure
-    finally:
-        address.unlink(missing_ok=True)
+def contexts_of_spec(spec: LaunchSpec) -> tuple[int, ...]:
+    """Raises UnreadableHeader."""
+    trained = read_header(Path(spec.model_path)).context_train
+    return contexts_of(spec.memory_options, per_slot=spec.context_per_slot, trained=trained)
 
 
-def _measuring(command: Command) -> Command:
-    role = {"LLAMA_SERVER_CHILD_ROLE": "measure"}
-    return replace(command, argv=(*command.argv, *VERBOSE), env={**command.env, **role})
-
-
-def _problem(outcome: Outcome, seconds: float) -> str:
-    match outcome.why:
-        case Why.TOO_SLOW:
-            problem = f"the engine said nothing of its memory within {seconds:g} s"
-        case Why.TOO_MUCH:
-            problem = "the engine printed without end, and no figures"
-        case Why.EXITED if outcome.returncode is not None:
-            problem = f"the engine ended with {describe(exit_of(outcome.returncode))}"
-        case _:
-            problem = "the engine did not say what it would take"
-    return f"{problem}\n{outcome.words}".strip()
-
-
-# The host's share of a mapped file ------------------------------------------------------------
-
-
-def _as_mapped(
-    spec: LaunchSpec, devices: Sequence[DeviceFigures], copies: int
-) -> Sequence[DeviceFigures]:
-    """The engine counts tensors when it fits; loaded, it maps whole stretches of the file."""
-    host = next((each for each in devices if each.device == HOST), None)
+def model_of(spec: LaunchSpec) -> Model:
+    """Raises UnreadableHeader."""
     options = spec.memory_options
-    if host is None or not host.weights or options.get("load-mode", "auto") not in _MAPPING_MODES:
-        return devices
-    others = len(devices) > 1
-    patterns = tuple(placed(options)) if others else ()
-    try:
-        header = read_header(Path(spec.model_path), placed=patterns)
-    except UnreadableHeader as failure:
-        # The tensors' own bytes are right for what cannot be dropped from memory.
-        logger.warning("what %s maps is not known: %s", spec.preset, failure)
-        return devices
-    mapped = header.mapped_bytes(gpu_layers(options) if others else None)
-    return with_mapped_host(devices, mapped, copies)
-
-
-# The bindings ---------------------------------------------------------------------------------
-
-
-class _Sizes(msgspec.Struct, frozen=True):
-    model: int
-    context: int
-    compute: int
-
-
-def _by_bindings(spec: LaunchSpec, problem: str) -> tuple[DeviceFigures, ...]:
-    """`problem` is why the engine itself gave none: what a person is told when these fail too."""
-    options = dict(spec.memory_options)
-    unknown = sorted(options.keys() - KNOWN_TO_BINDINGS - IRRELEVANT)
-    if unknown:
-        logger.info("%s: the bindings know no %s", spec.preset, ", ".join(unknown))
-        raise NotMeasured(problem)
-    asked = {"model": spec.model_path, "options": options}
-    try:
-        sizes = _told(spec, "bindings_child.py", asked, _Sizes)
-    except NotMeasured as failure:
-        logger.info("%s: nor do the bindings tell: %s", spec.preset, failure)
-        raise NotMeasured(problem) from failure
-    host = DeviceFigures(HOST, sizes.model, sizes.context, sizes.compute, weights=sizes.model)
-    return (host,)
-
-
-def _told(spec: LaunchSpec, program: str, asked: object, form: type[T]) -> T:
-    """The last line that one of our own programs prints, as `form`. Raises NotMeasured."""
-    lines: list[str] = []
-    argv = (sys.executable, "-I", str(FOLDER / program), json.dumps(asked))
-    outcome = heard_out(
-        Command(argv, spec.env),
-        _kept_in(lines),
-        seconds=OWN_PROGRAM_SECONDS,
-        most_output=SMALL_OUTPUT,
+    draft = options.get("model-draft")
+    return Model(
+        read_header(Path(spec.model_path), placed=tuple(placed(options))),
+        spec.model_path,
+        options,
+        read_header(Path(draft)) if draft else None,
     )
-    if outcome.why is not Why.EXITED or outcome.returncode != 0 or not lines:
-        raise NotMeasured(f"{program}: {outcome.words or outcome.why.name.lower()}")
-    try:
-        return msgspec.json.decode(lines[-1], type=form)
-    except msgspec.DecodeError as failure:
-        raise NotMeasured(f"{program}: {failure}") from failure
 
 
-def _kept_in(lines: list[str]) -> Callable[[str], bool]:
-    def keep(line: str) -> bool:
-        lines.append(line)
-        return False
+class _DryRuns:
+    """Each placement at each context once."""
 
-    return keep
+    def __init__(self, spec: LaunchSpec, engine: Engine, run_folder: Path, until: float) -> None:
+        self._spec = spec
+        self._engine = engine
+        self._run_folder = run_folder
+        self._until = until
+        self._tried: dict[tuple[Placement, int], Tried] = {}
+
+    def __call__(self, placement: Placement, context: int) -> DryRun:
+        if (placement, context) not in self._tried:
+            left = self._until - time.monotonic()
+            if left <= 0:
+                raise NotMeasured(f"measuring took too long, after {len(self._tried)} dry runs")
+            self._tried[placement, context] = tried(
+                self._spec, self._engine, self._run_folder, placement, context,
+                seconds=min(left, ONE_RUN_SECONDS),
+            )  # fmt: skip
+        return self._tried[placement, context].run
+
+    @property
+    def first(self) -> DryRun:
+        return next(iter(self._tried.values())).run
+
+    @property
+    def way(self) -> str:
+        return next(iter(self._tried.values())).way
+
+
+def _fixed(model: Model, contexts: Sequence[int], runs: Try) -> FixedShape:
+    found = {context: runs(FIXED, context) for context in contexts}
+    elsewhere = found[contexts[0]].devices
+    layers = gpu_layers(model.options) if elsewhere else None
+    return fixed_shape(model, found, model.header.mapped_bytes(layers))
+
+
+def _open(model: Model, contexts: Sequence[int], runs: Try) -> Shape:
+    devices = runs(FIXED, contexts[0]).devices
+    found: dict[tuple[Placement, int], DryRun] = {}
+    for context in sorted({contexts[0], contexts[-1]}):
+        if not devices:
+            found[ON_HOST, context] = runs(FIXED, context)
+        for placement, like in _placements(model.header, devices).items():
+            found[placement, context] = _moved(runs(like, context), placement, like)
+    return open_shape(model, contexts, [device for device, _ in devices], found)
+
+
+def _placements(
+    header: Header, devices: Sequence[tuple[DeviceId, str]]
+) -> Mapping[Placement, Placement]:
+    """What is measured, each with the placement by which it is: devices of one description are
+    alike. Nothing without devices."""
+    layers = len(header.layers)
+    found: dict[Placement, Placement] = {}
+    alike: dict[str, Placement] = {}
+    for device, description in devices:
+        whole = Placement(Kind.WHOLE, ((device, layers),))
+        found[whole] = alike.setdefault(description, whole)
+    if len(devices) > 1:
+        found |= _same(_in_parts(Kind.SPREAD, devices, layers))
+    if devices:
+        if layers > 1:
+            found |= _same(_in_parts(Kind.PARTIAL, devices, layers // 2))
+        found |= _same(ON_HOST)
+    return found
+
+
+def _same(placement: Placement) -> Mapping[Placement, Placement]:
+    return {placement: placement}
+
+
+def _in_parts(kind: Kind, devices: Sequence[tuple[DeviceId, str]], layers: int) -> Placement:
+    counts = equal_parts(layers, len(devices))
+    return Placement(
+        kind, tuple((device, count) for (device, _), count in zip(devices, counts, strict=False))
+    )
+
+
+def _moved(run: DryRun, placement: Placement, like: Placement) -> DryRun:
+    """What was measured on one device, as it is on another of its kind."""
+    if placement == like:
+        return run
+    return run.renamed({like.layers[0][0]: placement.layers[0][0]})

@@ -32,3 +32,24 @@ def placed(options: Mapping[str, str]) -> list[tuple[str, bool]]:
             blocks = "|".join(str(number) for number in range(min(count, 4096)))
             found.append((rf"blk\.({blocks}){parts}", True))
     return found
+
+
+_PLACES = frozenset(
+    {
+        "tensor-split", "override-tensor", "cpu-moe", "n-cpu-moe", "n-cpu-ffn", "main-gpu",
+        "split-mode", "mmproj-device", "device-draft", "n-gpu-layers-draft",
+        "override-tensor-draft", "cpu-moe-draft", "n-cpu-moe-draft",
+    }
+)  # fmt: skip
+
+
+def is_open(options: Mapping[str, str]) -> bool:
+    """Nothing says where it goes, beside which devices there are to choose from (`device`)."""
+    asked = options.get("n-gpu-layers", "auto")
+    return asked == "auto" and options.keys().isdisjoint(_PLACES)
+
+
+def equal_parts(count: int, parts: int) -> tuple[int, ...]:
+    """The first ones get what is left over; fewer than `parts` when there is too little."""
+    each, over = divmod(count, parts)
+    return tuple(each + (part < over) for part in range(parts) if each or part < over)

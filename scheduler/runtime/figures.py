@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from models_registry.launch import LaunchSpec
+from scheduler.core.sizes import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class KnownShape:
+    """`estimated` by the header alone; `pending`: its measurement is still to come. `unreported`
+    bytes of it, on the host, are none that a child says it has allocated."""
+
+    shape: Shape
+    estimated: bool = False
+    pending: bool = False
+    unreported: int = 0
 
 
 class Figures:
     """Bytes by device, of each preset the last that were told, with the memory fingerprint for
-    which they are true."""
+    which they are true; and the shapes, as they were last read or estimated."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[str, Mapping[str, int]]] = {}
+        self._shapes: Mapping[str, KnownShape] = {}
 
     def keep(self, preset: str, fingerprint: str, devices: Mapping[str, int]) -> None:
         self._known[preset] = (fingerprint, devices)
@@ -29,6 +43,14 @@ class Figures:
             elif spec.preset in self._known:
                 known[spec.preset] = self._known[spec.preset]
         self._known = known
+
+    def keep_shapes(self, by_fingerprint: Mapping[str, KnownShape]) -> None:
+        """All of them, as they were read: what is not in it is not known any more."""
+        self._shapes = by_fingerprint
+
+    def shape_of(self, spec: LaunchSpec) -> KnownShape | None:
+        """None when the preset, as it is now, is neither measured nor estimated."""
+        return self._shapes.get(spec.memory_fingerprint) if spec.memory_fingerprint else None
 
     def of(self, spec: LaunchSpec) -> Mapping[str, int] | None:
         """None when the preset, as it is now, is not measured."""

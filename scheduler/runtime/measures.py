@@ -9,15 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from django.db import DatabaseError, close_old_connections, connections
 
 from models_registry import measurements
+from models_registry.gguf.header import UnreadableHeader
 from models_registry.launch import LaunchSpec, launch_specs
+from models_registry.measurements import StoredShape
+from scheduler.measuring.estimating import estimated_data
 from scheduler.measuring.ordering import QueueAway, order_due
+from scheduler.measuring.shapes import NoShape, shape_of, unreported_of
+
+from .figures import KnownShape
 
 logger = logging.getLogger(__name__)
 
@@ -28,21 +35,63 @@ LOOK_EVERY_SECONDS = 10.0
 class Look:
     specs: tuple[LaunchSpec, ...]
     figures: Mapping[str, Mapping[str, int]]
-    """By memory fingerprint."""
+    """By memory fingerprint, as are the shapes."""
+    shapes: Mapping[str, KnownShape] = field(default_factory=dict)
 
 
 class Orders:
     """Blocking, for a thread that is its own."""
 
-    def look(self) -> Look:
-        """What the rows know, after what is due was put on the queue."""
+    def __init__(self) -> None:
+        self._stored: Mapping[str, StoredShape] = {}
+        self._shapes: dict[str, KnownShape] = {}
+        self._estimates: dict[str, KnownShape] = {}
+
+    def look(self, estimate: Collection[str] = ()) -> Look:
+        """What the rows know, after what is due was put on the queue. Of the presets named in
+        `estimate` that are not measured, the shape by their headers."""
         close_old_connections()
         specs = tuple(launch_specs())
         order_due(specs)
-        return Look(specs, measurements.figures_of(specs))
+        before, self._stored = self._stored, measurements.shapes_of(specs, self._stored)
+        self._shapes = {
+            fingerprint: shape
+            for fingerprint, stored in self._stored.items()
+            if (shape := self._shape(fingerprint, stored, before)) is not None
+        }
+        self._estimate(spec for spec in specs if spec.preset in estimate)
+        return Look(specs, measurements.figures_of(specs), {**self._estimates, **self._shapes})
+
+    def _shape(
+        self, fingerprint: str, stored: StoredShape, before: Mapping[str, StoredShape]
+    ) -> KnownShape | None:
+        if before.get(fingerprint) is stored:
+            return self._shapes.get(fingerprint)
+        try:
+            return _known(stored.data, estimated=stored.estimated)
+        except NoShape as failure:
+            logger.warning("a stored shape cannot be read: %s", failure)
+            return None
+
+    def _estimate(self, specs: Iterable[LaunchSpec]) -> None:
+        """Once for a fingerprint; what was measured since is forgotten here."""
+        for spec in specs:
+            fingerprint = spec.memory_fingerprint
+            if spec.problem or not fingerprint or fingerprint in self._estimates:
+                continue
+            try:
+                self._estimates[fingerprint] = _known(estimated_data(spec), estimated=True)
+            except UnreadableHeader as unreadable:
+                logger.warning("%s cannot be estimated: %s", spec.preset, unreadable)
+        for measured in self._shapes.keys() & self._estimates.keys():
+            del self._estimates[measured]
 
     def close(self) -> None:
         connections.close_all()
+
+
+def _known(data: Mapping[str, Any], *, estimated: bool) -> KnownShape:
+    return KnownShape(shape_of(data), estimated, unreported=unreported_of(data))
 
 
 class Measures:
@@ -54,9 +103,15 @@ class Measures:
         self._orders = orders or Orders()
         self._look_every_seconds = look_every_seconds
         self._soon = asyncio.Event()
+        self._to_estimate: set[str] = set()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="measures")
 
     def look_soon(self) -> None:
+        self._soon.set()
+
+    def estimate_soon(self, preset: str) -> None:
+        """It is waited for, and its measurement is late: go by its header meanwhile."""
+        self._to_estimate.add(preset)
         self._soon.set()
 
     async def watch(self, found: Callable[[Look], None]) -> None:
@@ -64,8 +119,9 @@ class Measures:
         loop = asyncio.get_running_loop()
         while True:
             self._soon.clear()
+            asked, self._to_estimate = frozenset(self._to_estimate), set()
             try:
-                look = await loop.run_in_executor(self._thread, self._orders.look)
+                look = await loop.run_in_executor(self._thread, self._orders.look, asked)
             except (DatabaseError, QueueAway) as failure:
                 logger.warning("measurements could not be ordered or read: %s", failure)
             except Exception:  # a row, or an engine's help, that we cannot read

@@ -27,6 +27,7 @@ from scheduler.ports import ControlSocketScheduler
 from scheduler.runtime.engines.llama_server import LlamaServer
 from tests.process.running import children, short_var
 from tests.support.polling import eventually
+from tests.support.tiny_model import tiny_model
 
 from .registry_rows import make_model_file, make_preset
 
@@ -47,7 +48,9 @@ def preset(settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     settings.CORRAL_LLAMA_SERVER = str(FAKE)
     settings.CORRAL_COMMAND_LINE = {}
     monkeypatch.setattr(measures, "storage", MemoryStorage("measures"))  # not a person's own queue
-    return make_preset("a", make_model_file(tmp_path / "a.gguf"), extra_options="rope-scale = 2")
+    model_file = make_model_file(tmp_path / "a.gguf")
+    tiny_model(tmp_path, "a")  # its header is read
+    return make_preset("a", model_file, extra_options="ctx-size = 4096\nrope-scale = 2")
 
 
 @pytest.fixture(autouse=True)
@@ -165,7 +168,7 @@ def test_a_file_that_changes_meanwhile_is_not_taken_for_what_was_ordered(
 
     def change() -> None:
         eventually((tmp_path / "starts").exists, "the child runs")
-        Path(preset.model_file.path).write_bytes(b"GGUF and more")
+        tiny_model(tmp_path, "a", seed=1)
         gate.touch()
 
     changing = threading.Thread(target=change, daemon=True)

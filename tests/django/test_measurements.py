@@ -21,6 +21,7 @@ from .registry_rows import gguf, make_model_file, make_preset, use_stand_in_engi
 
 pytestmark = pytest.mark.django_db
 
+SHAPE = {"form": "fixed", "sizes": [], "unreported": 0}
 ROWS = [{"device": "Host", "model": 100, "context": 20, "compute": 3, "weights": 90}]
 
 
@@ -50,7 +51,7 @@ def measured() -> Measurement:
     due_now()
     claimed = measurements.claim(fingerprint())
     assert claimed
-    assert measurements.store(claimed, ROWS, engine="e", way="fit stage", seconds=0.5)
+    assert measurements.store(claimed, ROWS, SHAPE, engine="e", way="fit stage", seconds=0.5)
     return Measurement.objects.get()
 
 
@@ -237,7 +238,7 @@ def test_one_that_was_ordered_anew_meanwhile_is_not_finished_by_the_first() -> N
     assert claimed
     measurements.order(launch_specs()[0])
 
-    assert not measurements.store(claimed, ROWS, engine="", way="", seconds=0.1)
+    assert not measurements.store(claimed, ROWS, SHAPE, engine="", way="", seconds=0.1)
     assert Measurement.objects.get().state == "pending"
 
 

@@ -48,12 +48,16 @@ def test_a_preset_becomes_the_arguments_of_its_columns_and_lines(tmp_path: Path)
     assert spec.argv == (
         "--model",
         str(tmp_path / "a.gguf"),
+        "--cache-ram",
+        "512",
         "--ctx-size",
         "4096",
         "--mmproj",
         str(tmp_path / "mmproj.gguf"),
         "--parallel",
         "2",
+        "--swa-checkpoints",
+        "4",
         "--temperature",
         "0.5",
         "--no-warmup",
@@ -67,7 +71,7 @@ def test_unset_slots_are_made_explicit(tmp_path: Path) -> None:
 
     spec = specs()["a"]
 
-    assert spec.argv[2:] == ("--kv-unified", "--parallel", "4")
+    assert spec.argv[4:7] == ("--kv-unified", "--parallel", "4")
     assert spec.parallel == 4
 
 
@@ -85,10 +89,11 @@ def test_the_command_line_is_above_every_preset_and_the_environment_below(
     settings.CORRAL_COMMAND_LINE = {"ctx-size": "2000", "n-gpu-layers": "99"}
     above = specs()
 
-    assert below["a"].argv[2:4] == ("--ctx-size", "1000")
-    assert below["b"].argv[2:4] == ("--ctx-size", "500")
-    assert above["a"].argv[2:4] == above["b"].argv[2:4] == ("--ctx-size", "2000")
-    assert above["b"].argv[4:] == ("--n-gpu-layers", "99", "--parallel", "1", "--threads", "3")
+    assert below["a"].argv[4:6] == ("--ctx-size", "1000")
+    assert below["b"].argv[4:6] == ("--ctx-size", "500")
+    assert above["a"].argv[4:6] == above["b"].argv[4:6] == ("--ctx-size", "2000")
+    assert above["b"].argv[6:10] == ("--n-gpu-layers", "99", "--parallel", "1")
+    assert above["b"].argv[-2:] == ("--threads", "3")
 
 
 def test_the_fingerprint_changes_with_the_options_and_with_the_file(tmp_path: Path) -> None:
@@ -158,7 +163,7 @@ def test_an_alias_never_shadows_a_preset(tmp_path: Path) -> None:
     assert specs()["a"].aliases == ()
 
 
-def test_two_queries_read_the_whole_registry(
+def test_three_queries_read_the_whole_registry(
     tmp_path: Path, django_assert_num_queries: Any
 ) -> None:
     for number in range(10):
@@ -166,5 +171,5 @@ def test_two_queries_read_the_whole_registry(
         Alias.objects.create(name=f"q{number}", preset=preset)
     assert Preset.objects.count() == 10
 
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(3):
         assert len(launch_specs()) == 10

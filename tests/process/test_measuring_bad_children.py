@@ -13,6 +13,7 @@ from scheduler.measuring.figures import DeviceFigures, totals
 from scheduler.measuring.measuring import Measured, NotMeasured, measure
 from scheduler.runtime.engines.llama_server import LlamaServer
 from tests.support.polling import eventually
+from tests.support.tiny_model import tiny_model
 
 from .running import children, is_alive, short_var
 
@@ -31,8 +32,7 @@ def run_folder() -> Iterator[Path]:
 
 
 def spec(tmp_path: Path, flags: str, **options: str) -> LaunchSpec:
-    model = tmp_path / "m.gguf"
-    model.write_bytes(b"GGUF")
+    model = tiny_model(tmp_path, "m")
     Path(f"{model}.flags").write_text(flags)
     known = {"model": str(model), **(options or UNKNOWN_TO_BINDINGS)}
     return LaunchSpec(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from django.db import OperationalError
@@ -18,7 +19,7 @@ class FakeOrders:
     fails: list[Exception] = field(default_factory=list)
     looks: int = 0
 
-    def look(self) -> Look:
+    def look(self, estimate: Collection[str] = ()) -> Look:
         self.looks += 1
         if self.fails:
             raise self.fails.pop(0)

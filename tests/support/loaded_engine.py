@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import threading
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -33,11 +33,12 @@ class Loaded:
     log: str
 
 
-def loaded(spec: LaunchSpec) -> Loaded:
-    """Starts it, waits until it is ready, asks it to exit, and reads its log."""
+def loaded(spec: LaunchSpec, *further: str) -> Loaded:
+    """Starts it, with `further` options behind its own, waits until it is ready, asks it to exit,
+    and reads its log."""
     folder = Path(tempfile.mkdtemp(prefix="le-"))
     try:
-        log = _log_of(spec, folder)
+        log = _log_of(spec, further, folder)
     finally:
         shutil.rmtree(folder)
     allocated: dict[str, float] = defaultdict(float)
@@ -60,10 +61,18 @@ def _device(buffer: str) -> str:
     return "Host" if buffer.startswith("CPU") else buffer
 
 
-def _log_of(spec: LaunchSpec, folder: Path) -> str:
+def _log_of(spec: LaunchSpec, further: Sequence[str], folder: Path) -> str:
     process = subprocess.Popen(
         [
-            *(llama_server(), *spec.argv, "--host", str(folder / "a.sock"), "--port", "1"),
+            *(
+                llama_server(),
+                *spec.argv,
+                *further,
+                "--host",
+                str(folder / "a.sock"),
+                "--port",
+                "1",
+            ),
             *("--offline", "--no-ui", "--log-colors", "off", "--slots", "-lv", "4"),
         ],
         stdin=subprocess.PIPE,

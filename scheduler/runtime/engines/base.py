@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from models_registry.launch import LaunchSpec
+from scheduler.core.sizes import NOTHING_GRANTED, Grant
 
 
 class CannotStart(Exception):
@@ -23,8 +24,9 @@ class Command:
 
 
 class Engine(Protocol):
-    def command(self, spec: LaunchSpec, address: Path) -> Command:
-        """The preset's command line, listening at `address`. Raises CannotStart."""
+    def command(self, spec: LaunchSpec, address: Path, grant: Grant = NOTHING_GRANTED) -> Command:
+        """The preset's command line, listening at `address`, with what the ledger granted: that
+        context, in that place, and no more. Raises CannotStart."""
         ...
 
     async def heeds_exit(self, address: Path) -> bool:

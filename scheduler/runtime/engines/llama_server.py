@@ -20,8 +20,10 @@ import msgspec
 
 from models_registry.errors import EngineMissing
 from models_registry.launch import LaunchSpec
+from scheduler.core.sizes import NOTHING_GRANTED, Grant
 
 from .base import CannotStart, Command
+from .granted import granted_argv
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +34,7 @@ THREADS_BESIDE_REQUESTS = 8
 """For what is asked of a child while all its slots work: /health, /slots, a look at its /props."""
 
 _OUR_OWN_WANT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_VERBOSITY = frozenset({"--log-verbosity", "--log-verbose"})
 _EMBEDS_ONLY = frozenset({"--embedding", "--embeddings", "--rerank", "--reranking"})
 
 _INHERITED = frozenset(
@@ -42,6 +45,20 @@ _INHERITED_PREFIXES = (
     "CUDA_", "NVIDIA_", "HIP_", "HSA_", "ROCR_", "ROCM_", "GGML_", "VK_", "OMP_", "GOMP_",
     "ONEAPI_", "SYCL_", "ZE_",
 )  # fmt: skip
+
+
+def inherited_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """What a child gets of ours: no secrets, and the same devices by the same names."""
+    inherited = {
+        name: value
+        for name, value in environment.items()
+        if name in _INHERITED or name.startswith(_INHERITED_PREFIXES)
+    }
+    # Without this an abort runs a debugger on itself first and keeps its memory meanwhile.
+    inherited.setdefault("GGML_NO_BACKTRACE", "1")
+    # NVML numbers by the bus, and CUDA<n> shall be the same device to both.
+    inherited["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+    return inherited
 
 
 def command_line(
@@ -57,9 +74,14 @@ def command_line(
         str(program),
         *argv,
         *("--host", address, "--port", "1", "--alias", preset),
-        *("--offline", "--no-ui", "--log-colors", "off", "--slots"),
+        *("--offline", "--no-ui", "--log-colors", "off", "--slots", *_verbosity(argv)),
         *("--threads-http", str(_http_threads(argv, requests_per_slot))),
     )
+
+
+def _verbosity(argv: Sequence[str]) -> tuple[str, ...]:
+    """At 4 it says what it allocates. A preset may have its own."""
+    return () if _VERBOSITY.intersection(argv) else ("--log-verbosity", "4")
 
 
 def _http_threads(argv: Sequence[str], requests_per_slot: float) -> int:
@@ -92,14 +114,14 @@ class LlamaServer:
         self._inherited = inherited
         self._requests_per_slot = requests_per_slot
 
-    def command(self, spec: LaunchSpec, address: Path) -> Command:
+    def command(self, spec: LaunchSpec, address: Path, grant: Grant = NOTHING_GRANTED) -> Command:
         try:
             program = self._program()
         except EngineMissing as missing:
             raise CannotStart(str(missing)) from missing
         argv = command_line(
             program,
-            spec.argv,
+            (*spec.argv, *granted_argv(spec.memory_options, grant)),
             preset=spec.preset,
             address=str(address),
             requests_per_slot=self._requests_per_slot,
@@ -164,15 +186,8 @@ class LlamaServer:
         return dict(payload)
 
     def _environment(self, own: Mapping[str, str]) -> dict[str, str]:
-        inherited = {
-            name: value
-            for name, value in self._inherited.items()
-            if name in _INHERITED or name.startswith(_INHERITED_PREFIXES)
-        }
-        # Without this an abort runs a debugger on itself first and keeps its memory meanwhile.
-        inherited.setdefault("GGML_NO_BACKTRACE", "1")
         protocol = {"LLAMA_SERVER_ROUTER_PORT": "1", "LLAMA_SERVER_CHILD_ROLE": "instance"}
-        return {**inherited, **own, **protocol}
+        return {**inherited_environment(self._inherited), **own, **protocol}
 
     def _asking(self, address: Path, seconds: float | None = None) -> aiohttp.ClientSession:
         connector = aiohttp.UnixConnector(str(address), force_close=True)

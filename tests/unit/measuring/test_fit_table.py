@@ -14,10 +14,6 @@ from scheduler.measuring.fit_table import FitTable, Seen
 CAPTURED = Path(__file__).resolve().parents[2] / "support" / "captured"
 MIB = 1 << 20
 HEADER = "common_memory_breakdown_print: | memory breakdown [MiB] | total   free    self   model"
-UNSET = (
-    "common_params_fit_impl: context size unset and KV cache not unified -> using 131072 for 16 "
-    "sequences:"
-)
 HOST = "common_memory_breakdown_print: |   - Host | 197 = 92 + 90 + 15 |"
 
 
@@ -39,7 +35,6 @@ def heard(lines: list[str]) -> tuple[FitTable, Seen]:
     [
         ("host", {"Host": 197}),
         ("no-prefix", {"Host": 197}),
-        ("unset-context", {"Host": 2993}),
         ("too-big", {"Host": 89955}),
         ("rpc-partial", {"RPC0": 87, "Host": 151}),
         ("rpc-whole", {"RPC0": 196, "Host": 32}),
@@ -79,27 +74,6 @@ def test_only_the_first_table_counts() -> None:
 
     assert seen is Seen.WHOLE
     assert totals(table.figures()) == {"Host": 197 * MIB}
-
-
-def test_a_table_that_awaits_the_context_of_each_slot_is_none() -> None:
-    table, seen = heard([HEADER, HOST, UNSET, "common_fit_params: failed to fit params"])
-
-    assert (table.figures(), seen) == ((), Seen.NO_MORE)
-
-
-def test_the_context_of_each_slot_is_awaited_once() -> None:
-    table, seen = heard([HEADER, HOST, UNSET, HEADER, HOST, UNSET])
-
-    assert seen is Seen.WHOLE
-    assert totals(table.figures()) == {"Host": 197 * MIB}
-
-
-def test_slots_that_are_not_fitted_share_one_context() -> None:
-    lines = (CAPTURED / "fit-0.3.36-unset-context.txt").read_text().splitlines()
-    table = FitTable(fitted=False)
-
-    assert any(table.take(line) is Seen.WHOLE for line in lines)
-    assert totals(table.figures()) == {"Host": 286 * MIB}
 
 
 def test_weights_about_to_be_read_are_a_reason_to_stop() -> None:

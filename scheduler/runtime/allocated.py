@@ -1,0 +1,131 @@
+"""What a child says that it has allocated, out of its log, line by line. Pure.
+
+    load_tensors:   CPU_Mapped model buffer size =    28.69 MiB
+    llama_kv_cache: RPC0[127.0.0.1:50161] KV buffer size =    30.00 MiB
+    sched_reserve: RPC0[127.0.0.1:50161] compute buffer size =    24.91 MiB
+
+Buffers of one kind on one device are added up: a model with windows has two caches, a model in
+several files several mappings. Compute buffers are reserved more than once for a context, and the
+last of them is the one that is kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from scheduler.core.sizes import HOST, DeviceId, FileId, Need
+
+MIB = 1 << 20
+MOST_BYTES = 1 << 50
+MARK = " MiB"
+"""No line without it is of use here."""
+
+_USED = re.compile(r"\busing device (\w+) \(([^()]*)\)")
+BUFFER = re.compile(
+    r": +([\w.-]+)(?:\[([^\]]*)\])? +([A-Za-z][\w ]*?) +buffer size = +(\d{1,12}\.\d+) MiB"
+)
+_PROJECTOR_ON = re.compile(r"\bclip_ctx: CLIP using ([\w.-]+)(?:\[([^\]]*)\])? backend")
+_PROJECTOR = re.compile(r"\bload_hparams: model size: +(\d{1,12}\.\d+) MiB")
+_MAPPED = "CPU_Mapped"
+
+
+def mib(text: str) -> int:
+    """Bytes. No more than any device has: a line may say anything."""
+    return min(round(float(text) * MIB), MOST_BYTES)
+
+
+@dataclass
+class DeviceNames:
+    """Buffers on RPC servers are called by their endpoint and by their number there; in the ledger
+    they have the names that the engine lists them under."""
+
+    _on_endpoint: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    def hear(self, line: str) -> None:
+        found = _USED.search(line)
+        if found is not None:
+            self.add(found[1], found[2])
+
+    def add(self, name: str, description: str) -> None:
+        if name not in self._on_endpoint[description]:
+            self._on_endpoint[description].append(name)
+
+    def of(self, buffer: str, endpoint: str | None) -> DeviceId:
+        if buffer.startswith("CPU") or buffer.endswith("_Host"):
+            return HOST  # mapped, repacked, pinned for a device
+        if endpoint is None:
+            return DeviceId(buffer.removesuffix("_Mapped").removesuffix("_Private"))
+        number = int("".join(filter(str.isdigit, buffer)) or "0")
+        names = self._on_endpoint.get(endpoint, [])
+        return DeviceId(names[number] if number < len(names) else buffer)
+
+
+class Allocated:
+    """One child's buffers since it last began to load. `reset()` when it does."""
+
+    def __init__(self) -> None:
+        self.names = DeviceNames()
+        self.reset()
+
+    def reset(self) -> None:
+        self._models = 0
+        self._contexts = 0
+        self._kept: dict[DeviceId, int] = defaultdict(int)
+        self._compute: dict[tuple[int, DeviceId], int] = {}
+        self._mapped = 0
+        self._projector_on = HOST
+
+    def take(self, line: str) -> None:
+        if MARK not in line:
+            self._begin(line)
+            return
+        self.names.hear(line)
+        if (found := BUFFER.search(line)) is not None:
+            self._add(found[1], found[2], found[3], mib(found[4]))
+        elif (found := _PROJECTOR.search(line)) is not None:
+            self._kept[self._projector_on] += mib(found[1])
+
+    def need(self, file: FileId) -> Need | None:
+        """`file` is the model's. None when it has said nothing of its weights: it may be told to
+        be silent."""
+        if not self._models or not (self._kept or self._mapped):
+            return None
+        own = dict(self._kept)
+        for (_, device), size in self._compute.items():
+            own[device] = own.get(device, 0) + size
+        return Need(
+            tuple(sorted((device, size) for device, size in own.items() if size)),
+            ((file, self._mapped),) if self._mapped else (),
+        )
+
+    def _begin(self, line: str) -> None:
+        """Another model, another context of one, or a projector."""
+        if "load_tensors: loading model tensors" in line:
+            self._models += 1
+        elif "llama_context: constructing llama_context" in line:
+            self._contexts += 1
+        elif (found := _PROJECTOR_ON.search(line)) is not None:
+            self._contexts += 1
+            self._projector_on = self.names.of(found[1], found[2])
+
+    def _add(self, buffer: str, endpoint: str | None, kind: str, size: int) -> None:
+        device = self.names.of(buffer, endpoint)
+        if kind == "compute":
+            self._compute[self._contexts, device] = size
+        elif kind == "model" and buffer == _MAPPED and self._models == 1:
+            self._mapped += size
+        else:
+            self._kept[device] += size
+
+
+def total(need: Need) -> Mapping[str, int]:
+    """Bytes by device, mapped files on the host."""
+    sums: dict[str, int] = defaultdict(int)
+    for device, size in need.own:
+        sums[device] += size
+    for _, size in need.mapped:
+        sums[HOST] += size
+    return dict(sums)
