@@ -77,13 +77,15 @@ def tiers(
             yield Tier(Kind.FIXED, (FIXED,))
         return
     at = _AtStep.of(shape, 0)
-    sides = [_Side.of(at, *room) for room in rooms]
-    yield from _tier(Kind.WHOLE, _whole(at, sides))
-    yield from _tier(Kind.SPREAD, _divided(Kind.SPREAD, sides, len(shape.layers)))
+    yield from _tier(Kind.WHOLE, _whole(at, rooms))
+    sides = [_Side.of(at, Kind.SPREAD, *room) for room in rooms]
+    yield from _tier(Kind.SPREAD, _divided(sides, len(shape.layers)))
+    sides = [_Side.of(at, Kind.PARTIAL, *room) for room in rooms]
     most = max(side.most for side in sides)
     for count in range(min(most, len(shape.layers) - 1), 0, -1):
-        yield from _tier(Kind.PARTIAL, _divided(Kind.PARTIAL, sides, count))
-    yield from _tier(Kind.HOST, [ON_HOST] if any(s.has_room(ON_HOST) for s in sides) else [])
+        yield from _tier(Kind.PARTIAL, _divided(sides, count))
+    on_host = at.need(ON_HOST)
+    yield from _tier(Kind.HOST, [ON_HOST] if any(fits(on_host, *room) for room in rooms) else [])
 
 
 def best(shape: Shape, roomy: Free, mapped: Mapped = NOTHING_MAPPED) -> Tier | None:
@@ -159,10 +161,16 @@ class _AtStep:
         caches = accumulate((layer.cache[step] for layer in shape.layers), initial=0)
         return cls(shape, step, list(ends), list(caches))
 
-    @property
-    def per_device(self) -> int:
+    def per_device(self, kind: Kind) -> int:
         """On each device that has a layer, beside its layers."""
-        return self.shape.device_compute[self.step] + self.shape.device_fixed
+        spread = self.shape.spread_compute[0] if kind is Kind.SPREAD else ()
+        return (spread or self.shape.device_compute)[self.step] + self.shape.device_fixed
+
+    @property
+    def on_first(self) -> int:
+        """On the first of them besides."""
+        fixed = self.shape.first_device_fixed
+        return fixed[self.step] if fixed else 0
 
     def need(self, placement: Placement) -> Need:
         """As it was measured, else the sum of its parts."""
@@ -172,25 +180,28 @@ class _AtStep:
         layers = [(device, count) for device, count in placement.layers if count]
         on_devices = sum(count for _, count in layers)
         own: list[tuple[DeviceId, int]] = []
-        begin, besides = len(self.shape.layers) - on_devices, self.shape.first_device_fixed
+        begin, besides = len(self.shape.layers) - on_devices, self.on_first
+        each = self.per_device(placement.kind)
         for device, count in layers:
-            size = self.ends[begin + count] - self.ends[begin] + self.per_device + besides
+            size = self.ends[begin + count] - self.ends[begin] + each + besides
             own.append((device, size))
             begin, besides = begin + count, 0
-        host, mapped = self.on_host(on_devices)
+        host, mapped = self.on_host(on_devices, placement.kind)
         own.append((HOST, host))
         return Need(
             tuple((device, size) for device, size in own if size),
             ((self.shape.file, mapped),) if mapped else (),
         )
 
-    def on_host(self, on_devices: int) -> tuple[int, int]:
+    def on_host(self, on_devices: int, kind: Kind) -> tuple[int, int]:
         """What the host holds itself, and what it maps, with so many layers on devices."""
         shape = self.shape
         rest = len(shape.layers) - on_devices
-        own = shape.host_fixed + shape.host_compute[rest > 0][self.step] + self.caches[rest]
+        spread = shape.spread_compute[1] if kind is Kind.SPREAD else ()
+        compute = spread or shape.host_compute[rest > 0]
+        own = shape.host_fixed + compute[self.step] + self.caches[rest]
         if not on_devices:
-            own += shape.first_device_fixed
+            own += self.on_first
         mapped = shape.mapped[on_devices]
         return (own, mapped) if shape.file else (own + mapped, 0)
 
@@ -200,10 +211,11 @@ class _AtStep:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """A model beside what it may take. In the order of its devices: `shares` is what is free
-    there, `rooms` how much of that is for layers. `most` layers fit there."""
+    """A model that is to be divided, beside what it may take. In the order of its devices:
+    `shares` is what is free there, `rooms` how much of that is for layers. `most` layers fit."""
 
     at: _AtStep
+    kind: Kind
     free: Free
     mapped: Mapped
     shares: list[int]
@@ -211,12 +223,12 @@ class _Side:
     most: int
 
     @classmethod
-    def of(cls, at: _AtStep, free: Free, mapped: Mapped) -> _Side:
-        besides = at.shape.first_device_fixed
-        everything = at.ends[-1] + at.per_device + besides
+    def of(cls, at: _AtStep, kind: Kind, free: Free, mapped: Mapped) -> _Side:
+        each, besides = at.per_device(kind), at.on_first
+        everything = at.ends[-1] + each + besides
         shares = [max(0, free.get(device, everything)) for device in at.shape.devices]
-        rooms = [share - at.per_device for share in shares]
-        return cls(at, free, mapped, shares, rooms, most_layers(at.ends, rooms, besides))
+        rooms = [share - each for share in shares]
+        return cls(at, kind, free, mapped, shares, rooms, most_layers(at.ends, rooms, besides))
 
     def has_room(self, placement: Placement) -> bool:
         return fits(self.at.need(placement), self.free, self.mapped)
@@ -224,27 +236,27 @@ class _Side:
     def host_has_room(self, on_devices: int) -> bool:
         if HOST not in self.free:
             return True
-        own, mapped = self.at.on_host(on_devices)
+        own, mapped = self.at.on_host(on_devices, self.kind)
         already = self.mapped.get(self.at.shape.file, 0)
         return own + max(0, mapped - already) <= self.free[HOST]
 
-    def divided(self, kind: Kind, count: int) -> Placement | None:
+    def divided(self, count: int) -> Placement | None:
         """The last `count` layers on the fewest devices that suffice, those with most free first;
         at least two for a spread. None: they do not fit."""
         if count > self.most or not self.host_has_room(count):
             return None
         start = len(self.at.shape.layers) - count
-        fewest = 2 if kind is Kind.SPREAD else 1
+        fewest = 2 if self.kind is Kind.SPREAD else 1
         for indexes in sets_of_devices(self.shares, fewest):
             rooms = [self.rooms[index] for index in indexes]
-            rooms[0] -= self.at.shape.first_device_fixed
+            rooms[0] -= self.at.on_first
             shares = [self.shares[index] for index in indexes]
             counts = divide(self.at.ends, start, rooms, shares)
             if counts is None:
                 continue
             devices = (self.at.shape.devices[index] for index in indexes)
             runs = tuple(run for run in zip(devices, counts, strict=True) if run[1])
-            placement = Placement(kind, runs)
+            placement = Placement(self.kind, runs)
             if len(runs) >= fewest and self.has_room(placement):
                 return placement
         return None
@@ -255,21 +267,21 @@ def _tier(kind: Kind, placements: list[Placement]) -> Iterator[Tier]:
         yield Tier(kind, tuple(placements))
 
 
-def _whole(at: _AtStep, sides: list[_Side]) -> list[Placement]:
+def _whole(at: _AtStep, rooms: list[tuple[Free, Mapped]]) -> list[Placement]:
     """Best fit: least left over on the device first, where it fits now before where it would."""
     found: list[tuple[int, float, int, Placement]] = []
     for index, device in enumerate(at.shape.devices):
         placement = Placement(Kind.WHOLE, ((device, len(at.shape.layers)),))
         need = at.need(placement)
-        for rank, side in enumerate(sides):
-            if fits(need, side.free, side.mapped):
-                left = side.free.get(device, math.inf) - dict(need.own).get(device, 0)
+        for rank, (free, mapped) in enumerate(rooms):
+            if fits(need, free, mapped):
+                left = free.get(device, math.inf) - dict(need.own).get(device, 0)
                 found.append((rank, left, index, placement))
                 break
     return [placement for *_, placement in sorted(found, key=lambda one: one[:3])]
 
 
-def _divided(kind: Kind, sides: list[_Side], count: int) -> list[Placement]:
+def _divided(sides: list[_Side], count: int) -> list[Placement]:
     """One made for each side, where it fits at all."""
-    made = (side.divided(kind, count) for side in sides)
+    made = (side.divided(count) for side in sides)
     return list(dict.fromkeys(placement for placement in made if placement is not None))

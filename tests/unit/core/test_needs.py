@@ -40,7 +40,7 @@ def test_a_device_without_a_layer_holds_nothing():
 
 def test_each_device_computes_and_has_its_driver_and_the_first_has_the_projector():
     shape = model(
-        1, 1, 1, devices=(A, B), device_compute=(10,), device_fixed=100, first_device_fixed=1000
+        1, 1, 1, devices=(A, B), device_compute=(10,), device_fixed=100, first_device_fixed=(1000,)
     )
 
     assert sizes(need_of(shape, spread(a=1, b=2), 0)) == {A: 1111, B: 112}
@@ -56,6 +56,30 @@ def test_the_host_keeps_the_cache_of_its_layers_and_computes_more_when_it_comput
     assert sizes(need_of(shape, partial(a=1), 0)) == {A: 2, HOST: 1504}
     assert sizes(need_of(shape, partial(a=1), 1)) == {A: 40, HOST: 1780}
     assert sizes(need_of(shape, ON_HOST, 1)) == {HOST: 1820}
+
+
+def test_the_first_device_holds_a_draft_model_that_grows_with_the_context():
+    shape = model(1, 1, cache=(0, 0), devices=(A, B), first_device_fixed=(5, 9))
+
+    assert sizes(need_of(shape, spread(a=1, b=1), 0)) == {A: 6, B: 1}
+    assert sizes(need_of(shape, spread(a=1, b=1), 1)) == {A: 10, B: 1}
+    assert sizes(need_of(shape, ON_HOST, 1)) == {HOST: 9}
+
+
+def test_where_a_model_is_spread_pipelining_takes_its_own_share_and_nowhere_else():
+    shape = model(
+        0,
+        0,
+        0,
+        devices=(A, B),
+        device_compute=(10,),
+        host_compute=((20,), (30,)),
+        spread_compute=((40,), (50,)),
+    )
+
+    assert sizes(need_of(shape, whole(A, 3), 0)) == {A: 10, HOST: 20}
+    assert sizes(need_of(shape, spread(a=1, b=2), 0)) == {A: 40, B: 40, HOST: 50}
+    assert sizes(need_of(shape, partial(a=1, b=1), 0)) == {A: 10, B: 10, HOST: 30}
 
 
 def test_a_host_that_maps_no_file_holds_the_weights_itself():

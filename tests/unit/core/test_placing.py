@@ -147,19 +147,19 @@ def test_one_spread_is_made_for_now_and_one_for_when_others_are_gone():
 
 
 def test_what_the_first_device_holds_besides_may_make_another_the_first():
-    shape = model(1, 1, 1, 1, devices=(A, B, C), first_device_fixed=5)
+    shape = model(1, 1, 1, 1, devices=(A, B, C), first_device_fixed=(5,))
 
     assert only(Kind.SPREAD, shape, free(a=3, b=7, c=2)) == [spread(b=2, c=2)]
 
 
 def test_the_first_device_has_a_layer_however_small_its_share():
-    shape = model(1, 40, devices=(A, B), first_device_fixed=5)
+    shape = model(1, 40, devices=(A, B), first_device_fixed=(5,))
 
     assert only(Kind.SPREAD, shape, free(a=6, b=42)) == [spread(a=1, b=1)]
 
 
 def test_a_device_that_others_have_overdrawn_has_no_share():
-    shape = model(*[1] * 6, devices=(A, B, C, D), first_device_fixed=5)
+    shape = model(*[1] * 6, devices=(A, B, C, D), first_device_fixed=(5,))
 
     assert only(Kind.SPREAD, shape, free(a=5, b=11, c=-10, d=3)) == [spread(b=5, d=1)]
 
@@ -172,6 +172,18 @@ def test_what_each_device_holds_besides_shifts_a_spread():
     shape = model(*[1] * 6, devices=(A, B), device_fixed=2, device_compute=(1,))
 
     assert only(Kind.SPREAD, shape, free(a=4, b=8)) == [spread(a=1, b=5)]
+
+
+def test_a_spread_has_room_for_what_pipelining_takes_of_each_device():
+    shape = model(1, 1, 1, 1, devices=(A, B), device_compute=(1,), spread_compute=((3,), (7,)))
+
+    assert offered(shape, free(a=5, b=5, host=6)) == [
+        [whole(A, 4), whole(B, 4)],
+        *[[partial(a=count)] for count in (3, 2, 1)],
+        [ON_HOST],
+    ]
+    assert only(Kind.SPREAD, shape, free(a=5, b=5, host=7)) == [spread(a=2, b=2)]
+    assert only(Kind.SPREAD, shape, free(a=5, b=4, host=7)) == []
 
 
 def test_a_device_that_cannot_hold_what_each_holds_besides_gets_no_layer():

@@ -41,7 +41,8 @@ def shapes(draw):
         host_compute=(growing(2), growing(4)),
         host_fixed=draw(st.integers(0, 2)),
         device_fixed=draw(st.integers(0, 2)),
-        first_device_fixed=draw(st.integers(0, 4)),
+        first_device_fixed=draw(st.sampled_from([(), growing(4)])),
+        spread_compute=draw(st.sampled_from([((), ()), (growing(3), growing(4))])),
     )
 
 
@@ -84,10 +85,13 @@ def layer_by_layer(shape: OpenShape, placement: Placement, step: int) -> Need:
     for layer, place in zip(shape.layers, places, strict=True):
         own[place] += layer.cache[step] + (0 if place == HOST else layer.weights)
     used = [device for device in shape.devices if device in places]
+    compute = shape.device_compute, shape.host_compute[int(HOST in places)]
+    if len(used) > 1 and HOST not in places and shape.spread_compute[0]:
+        compute = shape.spread_compute
     for device in used:
-        own[device] += shape.device_compute[step] + shape.device_fixed
-    own[(*used, HOST)[0]] += shape.first_device_fixed
-    own[HOST] += shape.host_compute[int(HOST in places)][step] + shape.host_fixed
+        own[device] += compute[0][step] + shape.device_fixed
+    own[(*used, HOST)[0]] += shape.first_device_fixed[step] if shape.first_device_fixed else 0
+    own[HOST] += compute[1][step] + shape.host_fixed
     maps = shape.mapped[len(shape.layers) - places.count(HOST)]
     if not shape.file:
         own[HOST] += maps
@@ -175,7 +179,7 @@ def test_no_fewer_of_the_largest_devices_would_have_done(shape, room):
     for tier in tiers(shape, room, room):
         for placement in tier.placements:
             count = sum(layers for _, layers in placement.layers)
-            for fewer in range(1, len(placement.layers)):
+            for fewer in range(2 if tier.kind is Kind.SPREAD else 1, len(placement.layers)):
                 chosen = set(largest_first[:fewer])
                 assert not any(
                     {device for device, _ in runs} == chosen
