@@ -109,6 +109,14 @@ def test_without_devices_it_is_asked_once_a_minute(engine):
     assert len(engine.questions) == 2
 
 
+def test_an_engine_that_never_told_of_devices_and_fails_is_asked_once_a_minute(engine):
+    engine.will("exit 1")
+    for _ in range(5):
+        assert engine.read() == ()
+
+    assert len(engine.questions) == 1
+
+
 def test_it_is_asked_again_when_a_person_wants_to_know(engine):
     engine.has("  (none)")
     engine.read()

@@ -42,7 +42,11 @@ class Nvidia:
 class Setup:
     def __init__(self, folder: Path) -> None:
         engine = folder / "llama-server"
-        engine.write_text(f"#!/bin/sh\ncat <<'END'\n{LISTED}END\n")
+        self.asked = folder / "asked"
+        engine.write_text(
+            f"#!/bin/sh\necho cuda=${{CUDA_VISIBLE_DEVICES-unset}} > {self.asked}\n"
+            f"cat <<'END'\n{LISTED}END\n"
+        )
         engine.chmod(0o755)
         self.devices = Devices(lambda: engine, {"PATH": os.environ["PATH"]})
         self.nvidia = self.devices.nvidia = Nvidia()
@@ -67,6 +71,7 @@ def setup(tmp_path):
 def test_without_nvml_the_engine_tells_of_nvidias_devices(setup):
     assert setup.names() == ["CUDA0", "ROCm0", "Host"]
     assert setup.reading("CUDA0").total == 8 * GIB
+    assert setup.asked.read_text() == "cuda=unset\n"
 
 
 def test_with_nvml_its_figures_win(setup):
@@ -75,6 +80,7 @@ def test_with_nvml_its_figures_win(setup):
 
     assert setup.names() == ["CUDA0", "ROCm0", "Host"]
     assert setup.reading("CUDA0").free == 7 * GIB
+    assert setup.asked.read_text() == "cuda=\n"  # no driver is started for the question
 
 
 def test_budgets_and_margins_go_with_the_readings(setup):

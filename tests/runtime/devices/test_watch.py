@@ -102,6 +102,7 @@ async def test_it_asks_anew_whose_children_are_ours():
         watched.pids = {7}
         watched.watch.look_soon()
         await watched.until(lambda: len(watched.told) == 2)
+        await asyncio.sleep(0.1)  # and no more looks than that
 
     assert watched.reader.looks == [(frozenset(), False), (frozenset({7}), True)]
 
@@ -122,6 +123,7 @@ async def test_an_exit_during_a_look_makes_another_one():
 async def test_while_bytes_return_it_hurries():
     async with watching(hurried_seconds=0.01) as watched:
         await watched.until(lambda: watched.told)
+        await asyncio.sleep(0.1)  # it now waits for the next look, an hour away
         watched.watch.hurry = True
         await watched.until(lambda: len(watched.told) >= 5)
         watched.watch.hurry = False
