@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from models_registry.gguf.estimate import Estimate, estimate
+from models_registry.gguf.estimate import Estimate, estimate, estimate_projector
 from models_registry.gguf.header import read_header
 from models_registry.launch import LaunchSpec
 from tests.support.loaded_engine import MIB, loaded
 from tests.support.rpc_device import rpc_device
 from tests.support.tiny_architectures import tiny_of
 from tests.support.tiny_model import real_model
+from tests.support.tiny_projector import tiny_projector
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
@@ -108,3 +109,17 @@ def test_on_a_device() -> None:
     assert found.mapped[-1] / MIB == pytest.approx(truth["Host", "model"], abs=0.02)
     assert found.device_compute[0] / MIB == pytest.approx(truth["RPC0", "compute"], rel=0.01)
     assert found.host_compute[0][0] / MIB == pytest.approx(truth["Host", "compute"], rel=0.01)
+
+
+@pytest.mark.parametrize(("width", "blocks"), [(128, 4), (512, 4)])
+def test_a_projector(width: int, blocks: int) -> None:
+    projector = tiny_projector(width=width, blocks=blocks)
+    argv = ("--model", str(real_model()), "--mmproj", str(projector), "--ctx-size", "1024")
+    log = loaded(LaunchSpec("seeing", (), str(real_model()), argv, 1, "f")).log
+    [both] = re.findall(r"memory usage of mmproj is ([\d.]+) MiB", log)
+    [compute] = re.findall(r"reserve_compute_meta: .* compute buffer size = +([\d.]+) MiB", log)
+
+    found = estimate_projector(read_header(projector))
+
+    assert found.weights / MIB == pytest.approx(float(both) - float(compute), abs=0.02)
+    assert found.compute / MIB == pytest.approx(float(compute), rel=0.1)
