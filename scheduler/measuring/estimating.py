@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from models_registry import measurements
-from models_registry.gguf.estimate import Estimate, estimate, estimate_projector
+from models_registry.gguf.estimate import estimate, estimate_projector
 from models_registry.gguf.header import read_header
 from models_registry.launch import LaunchSpec
 from scheduler.core.placing import need_of
@@ -68,7 +68,7 @@ def _open(spec: LaunchSpec, model: Model, contexts: tuple[int, ...]) -> OpenShap
         device_compute=found.device_compute,
         host_compute=found.host_compute,
         host_fixed=model.unreported + found.outputs + (0 if on_device else projector),
-        first_device_fixed=_draft(model, contexts) + (projector if on_device else 0),
+        first_device_fixed=_on_first_device(_draft(model, contexts), projector if on_device else 0),
     )
 
 
@@ -80,18 +80,25 @@ def _projector(model: Model) -> int:
     return found.weights + found.compute
 
 
-def _draft(model: Model, contexts: tuple[int, ...]) -> int:
-    """All of a draft model, at the largest context."""
+def _on_first_device(draft: tuple[int, ...], projector: int) -> tuple[int, ...]:
+    return tuple(size + projector for size in draft) if projector or any(draft) else ()
+
+
+def _draft(model: Model, contexts: tuple[int, ...]) -> tuple[int, ...]:
+    """All of a draft model, at each context."""
     if model.draft is None:
-        return 0
+        return (0,) * len(contexts)
     options = {
         **model.options,
         "cache-type-k": model.options.get("cache-type-k-draft", "f16"),
         "cache-type-v": model.options.get("cache-type-v-draft", "f16"),
     }
-    found: Estimate = estimate(model.draft, options, contexts[-1:])
-    layers = sum(layer.weights + layer.cache[0] for layer in found.layers)
-    return layers + found.device_compute[0] + found.outputs
+    found = estimate(model.draft, options, contexts)
+    weights = sum(layer.weights for layer in found.layers) + found.outputs
+    return tuple(
+        weights + compute + sum(layer.cache[step] for layer in found.layers)
+        for step, compute in enumerate(found.device_compute)
+    )
 
 
 def _said(model: Model, shape: OpenShape) -> Placement:

@@ -58,8 +58,9 @@ class _Open(msgspec.Struct, frozen=True, tag="open", tag_field="form"):
     mapped: list[int]
     device_compute: list[int]
     host_compute: tuple[list[int], list[int]]
+    spread_compute: tuple[list[int], list[int]]
     host_fixed: int
-    first_device_fixed: int
+    first_device_fixed: list[int]
     measured: list[_Placed]
     unreported: int
 
@@ -111,7 +112,8 @@ def _open_shape(found: _Open) -> OpenShape:
         device_compute=tuple(found.device_compute),
         host_compute=(tuple(found.host_compute[0]), tuple(found.host_compute[1])),
         host_fixed=found.host_fixed,
-        first_device_fixed=found.first_device_fixed,
+        first_device_fixed=tuple(found.first_device_fixed),
+        spread_compute=(tuple(found.spread_compute[0]), tuple(found.spread_compute[1])),
         measured=tuple(
             (_placement(placed), tuple(map(_need, placed.needs))) for placed in found.measured
         ),
@@ -127,8 +129,9 @@ def _plain_open(shape: OpenShape, unreported: int) -> _Open:
         mapped=list(shape.mapped),
         device_compute=list(shape.device_compute),
         host_compute=(list(shape.host_compute[0]), list(shape.host_compute[1])),
+        spread_compute=(list(shape.spread_compute[0]), list(shape.spread_compute[1])),
         host_fixed=shape.host_fixed,
-        first_device_fixed=shape.first_device_fixed,
+        first_device_fixed=list(shape.first_device_fixed),
         measured=[
             _Placed(str(placement.kind), dict(placement.layers), list(map(_plain_need, needs)))
             for placement, needs in shape.measured

@@ -98,9 +98,12 @@ def open_shape(
     caches = _caches(model, contexts, on_host)
     weights = _layer_weights(model, on_host[0])
     parts = _Parts(model, weights, caches)
-    full = [grown[each] for each in grown if each.kind in (Kind.WHOLE, Kind.SPREAD)]
-    partial = [grown[each] for each in grown if each.kind is Kind.PARTIAL]
-    alone = [grown[ON_HOST]]
+    of_kind = {
+        kind: [grown[each] for each in grown if each.kind is kind]
+        for kind in (Kind.WHOLE, Kind.SPREAD, Kind.PARTIAL)
+    }
+    whole = of_kind[Kind.WHOLE] or [grown[ON_HOST]]
+    spread, partial = of_kind[Kind.SPREAD], of_kind[Kind.PARTIAL]
     return OpenShape(
         contexts=tuple(contexts),
         layers=tuple(
@@ -113,18 +116,13 @@ def open_shape(
             model.host_weights(count) + parts.copies(grown[ON_HOST].copies, count)
             for count in range(len(weights) + 1)
         ),
-        device_compute=_most((*full, *partial), contexts),
-        host_compute=(parts.host_compute(full or alone), parts.host_compute(partial or alone)),
+        device_compute=_most(partial or of_kind[Kind.WHOLE], contexts),
+        host_compute=(parts.host_compute(whole), parts.host_compute(partial or whole)),
+        spread_compute=(_most(spread, contexts), parts.host_compute(spread))
+        if spread
+        else ((), ()),
         host_fixed=model.unreported,
-        first_device_fixed=max(
-            (
-                sizes[-1]
-                for each in full
-                for device, sizes in each.besides.items()
-                if device != HOST
-            ),
-            default=0,
-        ),
+        first_device_fixed=_on_first_device(of_kind[Kind.WHOLE], contexts),
         measured=tuple(
             (placement, tuple(parts.need(placement, each, step) for step in range(len(contexts))))
             for placement, each in grown.items()
@@ -253,6 +251,19 @@ def _most(grown: Sequence[_Grown], contexts: Sequence[int]) -> tuple[int, ...]:
         )
         for step in range(len(contexts))
     )  # fmt: skip
+
+
+def _on_first_device(whole: Sequence[_Grown], contexts: Sequence[int]) -> tuple[int, ...]:
+    """A draft model and a projector go to the first device; nothing where there are none."""
+    sizes = [
+        of_device
+        for each in whole
+        for device, of_device in each.besides.items()
+        if device != HOST and any(of_device)
+    ]
+    if not sizes:
+        return ()
+    return tuple(max(each[step] for each in sizes) for step in range(len(contexts)))
 
 
 def _layer_weights(model: Model, on_host: DryRun) -> list[int]:

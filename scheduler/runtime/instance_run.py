@@ -12,12 +12,20 @@ from typing import Any
 
 from models_registry.launch import LaunchSpec
 from scheduler.core.decisions import Reason
-from scheduler.core.events import LoadingReported, ReadyReported, Silent, SleepingReported
+from scheduler.core.events import (
+    AllocationReported,
+    LoadingReported,
+    ReadyReported,
+    Silent,
+    SleepingReported,
+)
+from scheduler.core.sizes import HOST, NOTHING_GRANTED, FileId, Grant, Need
 from scheduler.core.values import Exit, InstanceId, RequestId
 from scheduler.protocol import Ended
 
+from .allocated import Allocated
 from .child import Child, Spawn
-from .child_lines import ChildState, NotUnderstood, Report
+from .child_lines import ChildState, NotUnderstood, Report, text_of
 from .child_log import ChildLog
 from .engines.base import CannotStart, Command, Engine
 from .exits import describe, exit_of
@@ -27,12 +35,14 @@ from .hearing import Hearing, InDoubt, NotBelieved, Stream
 logger = logging.getLogger(__name__)
 
 SETTLE_EVERY_SECONDS = 0.05
+LAST_FIGURES_SECONDS = 0.2
+"""After a `ready` on one stream, how long what it says of its memory may come on the other."""
 KILLED_FOR_MEMORY = "the kernel killed it: memory was short"
 PROBE_FAILED = "it loaded, and generated nothing"
 
 _ANSWERING = frozenset({ChildState.READY, ChildState.SLEEPING})
 
-News = LoadingReported | ReadyReported | SleepingReported | Silent
+News = LoadingReported | ReadyReported | AllocationReported | SleepingReported | Silent
 Told = Callable[["InstanceRun", News], None]
 """Called when the child is in another state than before, when its load has got on, and when it does
 not answer any more."""
@@ -46,6 +56,8 @@ class InstanceRun:
         instance: InstanceId,
         spec: LaunchSpec,
         *,
+        grant: Grant = NOTHING_GRANTED,
+        unreported: int = 0,
         address: Path,
         engine: Engine,
         spawn: Spawn,
@@ -56,6 +68,13 @@ class InstanceRun:
     ) -> None:
         self.instance = instance
         self.spec = spec
+        self.grant = grant
+        self.why = ""
+        """Why it is where it is, in words."""
+        self._unreported = unreported
+        self._allocated = Allocated()
+        self._allocates = True  # from when it begins to load until it has said all of its memory
+        self._allocation: Need | None = None
         self.address = address
         self.argv: tuple[str, ...] = spec.argv
         self.pid: int | None = None
@@ -152,7 +171,7 @@ class InstanceRun:
     async def _live(self) -> None:
         if self.spec.problem:
             raise CannotStart(self.spec.problem)
-        command: Command = self._engine.command(self.spec, self.address)
+        command: Command = self._engine.command(self.spec, self.address, self.grant)
         self.argv = command.argv
         self._child = child = await self._spawn(command, self._heard)
         sides = [
@@ -218,6 +237,8 @@ class InstanceRun:
 
     def _heard(self, line: bytes, stream: Stream) -> None:
         self._lines += 1
+        if self._allocates:
+            self._allocated.take(text_of(line))
         match self._hearing.hear(line, stream):
             case None:
                 if line.strip():
@@ -278,9 +299,32 @@ class InstanceRun:
                 self._told(self, LoadingReported(self.instance, self.progress))
             case ChildState.READY:
                 self._has_loaded = True
+                self._tell_allocation()
                 self._told(self, ReadyReported(self.instance))
+                loop = asyncio.get_running_loop()
+                loop.call_later(LAST_FIGURES_SECONDS, self._tell_last_figures)
             case ChildState.SLEEPING:
+                self._allocates, self._allocation = True, None
+                self._allocated.reset()  # it loads again when it wakes
                 self._told(self, SleepingReported(self.instance))
+
+    def _tell_last_figures(self) -> None:
+        """What clients write is not read for figures: it may come in the log from now on."""
+        if self._state is ChildState.READY and self._allocates:
+            self._tell_allocation()
+            self._allocates = False
+
+    def _tell_allocation(self) -> None:
+        """As far as it differs from what was told. With a verbosity of its own it may say none."""
+        said = self._allocated.need(FileId(self.spec.model_path))
+        if said is None:
+            return
+        own = dict(said.own)
+        own[HOST] = own.get(HOST, 0) + self._unreported
+        need = Need(tuple(sorted(own.items())), said.mapped)
+        if need != self._allocation:
+            self._allocation = need
+            self._told(self, AllocationReported(self.instance, need))
 
     async def _probe(self) -> None:
         """Between its first `ready` and LOADED: a token. Not again after a wake: that the preset

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.db import DatabaseError, close_old_connections, connections
@@ -80,7 +80,8 @@ class Orders:
             if spec.problem or not fingerprint or fingerprint in self._estimates:
                 continue
             try:
-                self._estimates[fingerprint] = _known(estimated_data(spec), estimated=True)
+                known = _known(estimated_data(spec), estimated=True)
+                self._estimates[fingerprint] = replace(known, pending=True)
             except UnreadableHeader as unreadable:
                 logger.warning("%s cannot be estimated: %s", spec.preset, unreadable)
         for measured in self._shapes.keys() & self._estimates.keys():
