@@ -24,8 +24,8 @@ class DeviceInstance(msgspec.Struct, frozen=True):
 class DeviceState(msgspec.Struct, frozen=True):
     """A device as the ledger sees it. `external` is what other programs use, `leaving` are the
     bytes of instances that go (held as well), `returning` those of some that have gone and are not
-    seen free yet. `available` is neither held, returning nor external, and within the `budget`
-    (null: there is none); a start leaves `margin` of it free.
+    seen free yet. `available` is what a start may take: not external, held or returning, within
+    the `budget` (null: there is none), and less the `margin`, which stays free.
 
     `utilisation` is in percent, `temperature` in degrees Celsius, `power` in watts; null where the
     driver does not tell. `stale`: the seconds for which it could not be read; its last figures

@@ -69,7 +69,7 @@ class DeviceStateOut(Schema):
     leaving: int = Field(description="Of instances that go.")
     margin: int = Field(description="Stays free.")
     budget: int | None = Field(description="What Corral may use of it in all; null: the rest.")
-    available: int = Field(description="Neither held, returning nor external; within the budget.")
+    available: int = Field(description="What a start may take now; margin and budget are seen to.")
     utilisation: int | None = Field(description="Percent.")
     temperature: int | None = Field(description="Degrees Celsius.")
     power: float | None = Field(description="Watts.")

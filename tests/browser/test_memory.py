@@ -30,4 +30,4 @@ def test_an_edit_is_asked_about_and_what_runs_is_on_the_page_of_devices(desk: De
     page.get_by_role("link", name="Devices").first.click()
     expect(page.get_by_role("row", name="gamma (").get_by_text("Host")).to_be_visible()
     page.get_by_role("link", name="Limits of Host").click()
-    expect(page.get_by_label("Device", exact=True)).to_have_value("Host")
+    expect(page.get_by_role("textbox", name="Device")).to_have_value("Host")

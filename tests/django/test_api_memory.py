@@ -30,7 +30,7 @@ pytestmark = pytest.mark.django_db
 NAME = "user/repo:Q4_K_M"
 GIB = 1 << 30
 CUDA = DeviceState(
-    "CUDA0", "NVIDIA H200", "CUDA", 24 * GIB, 20 * GIB, GIB, 3 * GIB, 0, 0, GIB, None, 20 * GIB,
+    "CUDA0", "NVIDIA H200", "CUDA", 24 * GIB, 20 * GIB, GIB, 3 * GIB, 0, 0, GIB, None, 19 * GIB,
     utilisation=35, temperature=51, power=62.5,
     instances=[DeviceInstance(3, NAME, 3 * GIB, 2 * GIB, 3 * GIB)],
 )  # fmt: skip
