@@ -17,14 +17,23 @@ from .values import InstanceId
 NOBODY: frozenset[InstanceId] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class Returning:
+    """Bytes of one that has exited, and until when they may be on their way. `seen`: a reading has
+    shown since that they are still in use."""
+
+    size: int
+    until: float
+    seen: bool = False
+
+
 @dataclass(slots=True)
 class Device:
     """`external` is what others use of it, as far as that is known."""
 
     reading: DeviceReading
     external: int = 0
-    returning: list[tuple[int, float]] = field(default_factory=list)
-    """Bytes, and until when they may be."""
+    returning: list[Returning] = field(default_factory=list)
 
     @property
     def limit(self) -> int:
@@ -43,7 +52,7 @@ class Device:
 
     @property
     def coming_back(self) -> int:
-        return sum(size for size, _ in self.returning)
+        return sum(back.size for back in self.returning)
 
 
 class Ledger:
@@ -52,6 +61,7 @@ class Ledger:
         self.held: dict[InstanceId, Need] = {}
         """By every instance that has not exited."""
         self._returning_seconds = returning_seconds
+        self._exclusive: frozenset[DeviceId] = frozenset()
 
     @property
     def limits(self) -> bool:
@@ -67,11 +77,16 @@ class Ledger:
         missing has gone, and limits nothing."""
         before, self.devices = self.devices, {}
         for reading in readings:
-            device = before.get(reading.device) or Device(reading)
+            known = before.get(reading.device)
+            device = known or Device(reading)
             device.reading = reading
-            device.returning = [(size, until) for size, until in device.returning if until > now]
             self.devices[reading.device] = device
-            self._find_external(device, moving)
+            if known is None or not reading.stale:
+                device.returning = [back for back in device.returning if back.until > now]
+                self._find_external(device, moving)
+        self._exclusive = frozenset(
+            name for name, device in self.devices.items() if device.reading.exclusive
+        )
 
     def _find_external(self, device: Device, moving: Collection[InstanceId]) -> None:
         reading = device.reading
@@ -92,22 +107,27 @@ class Ledger:
 
     def _takes_part(self, instance: InstanceId, device: DeviceId) -> bool:
         need = self.held.get(instance, NO_NEED)
-        return any(name == device and size for name, size in need.own)
+        maps = device == HOST and bool(need.mapped)
+        return maps or any(name == device and size for name, size in need.own)
 
     def next_return(self) -> float | None:
         """When bytes that never showed as free count as somebody else's."""
         return min(
-            (until for device in self.devices.values() for _, until in device.returning),
+            (back.until for device in self.devices.values() for back in device.returning),
             default=None,
         )
 
     def end_returns(self, now: float) -> bool:
-        """Whether any was over."""
+        """Whether any was over. What was seen in use until now is somebody else's, until a reading
+        says otherwise."""
         over = False
         for device in self.devices.values():
-            kept = [(size, until) for size, until in device.returning if until > now]
-            over = over or len(kept) < len(device.returning)
-            device.returning = kept
+            ended = [back for back in device.returning if back.until <= now]
+            if ended:
+                over = True
+                device.returning = [back for back in device.returning if back.until > now]
+                if device.reading.foreign is None:
+                    device.external += sum(back.size for back in ended if back.seen)
         return over
 
     # What is held -------------------------------------------------------------------
@@ -122,7 +142,7 @@ class Ledger:
         for name, size in need.own:
             device = self.devices.get(name)
             if device is not None and name != HOST and size:
-                device.returning.append((size, now + self._returning_seconds))
+                device.returning.append(Returning(size, now + self._returning_seconds))
 
     def mapped(self, gone: Collection[InstanceId] = NOBODY) -> dict[FileId, int]:
         """What of each file is in memory, once `gone` have exited."""
@@ -163,15 +183,26 @@ class Ledger:
             return free, {}
         for instance, need in self.held.items():
             if instance not in gone:
-                _take(free, need.own)
+                _take(free, self._kept(need.own))
         files = self.mapped(gone)
         _take(free, ((HOST, size) for size in files.values()))
         for need in promised:
-            _take(free, need.own)
+            _take(free, self._kept(need.own))
             for file, size in need.mapped:
                 _take(free, ((HOST, max(0, size - files.get(file, 0))),))
                 files[file] = max(size, files.get(file, 0))
         return free, files
+
+    def _kept(self, own: Bytes) -> Bytes:
+        """What nobody else can have: of a device that serves one process at a time, all of it."""
+        if not self._exclusive:
+            return own
+        return tuple(
+            (name, max(size, self.devices[name].limit))
+            if size and name in self._exclusive
+            else (name, size)
+            for name, size in own
+        )
 
     def empty(self) -> Free:
         """The machine with nothing on it, of ours or of others."""
@@ -202,7 +233,7 @@ class Ledger:
         """What their exits give back, all together: of a file that others map as well, nothing."""
         freed: dict[DeviceId, int] = {}
         for instance in instances:
-            for name, size in self.held.get(instance, NO_NEED).own:
+            for name, size in self._kept(self.held.get(instance, NO_NEED).own):
                 freed[name] = freed.get(name, 0) + size
         files: dict[FileId, int] = {}
         for instance in instances:
@@ -224,12 +255,12 @@ def _take(free: dict[DeviceId, int], sizes: Iterable[tuple[DeviceId, int]]) -> N
 def _keep_returning(device: Device, unexplained: int) -> None:
     """L4: of what returns, no more than is still in use; the oldest is back first."""
     left = max(0, unexplained)
-    kept: list[tuple[int, float]] = []
-    for size, until in reversed(device.returning):
+    kept: list[Returning] = []
+    for back in reversed(device.returning):
         if left <= 0:
             break
-        kept.append((min(size, left), until))
-        left -= size
+        kept.append(Returning(min(back.size, left), back.until, seen=True))
+        left -= back.size
     device.returning = kept[::-1]
 
 
