@@ -254,6 +254,7 @@ def test_a_busy_rpc_server_is_asked_once_until_it_answers():
 
         assert question is not None
         assert listed._sources[busy].asking is question
+        assert os.getsid(question._process.pid) != os.getsid(0)  # a Ctrl-C does not end it
         listed.close()
 
 
