@@ -39,7 +39,7 @@ class Reader:
         self.knows = False
 
     def read(self, *ours: int) -> dict[str, Any]:
-        """Each device by its name, its reading's fields beside its own."""
+        """Each device by its name, its reading's fields beneath its own."""
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.write(json.dumps(list(ours)) + "\n")
@@ -48,7 +48,7 @@ class Reader:
         assert line, self._log.read_text()
         answer = json.loads(line)
         self.knows = answer["knows"]
-        return {one["reading"]["device"]: {**one, **one["reading"]} for one in answer["devices"]}
+        return {one["reading"]["device"]: {**one["reading"], **one} for one in answer["devices"]}
 
     @property
     def warnings(self) -> list[str]:
