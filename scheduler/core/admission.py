@@ -7,35 +7,26 @@ whose instance is loaded but saturated waits for a lease: it needs no room and n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
 from enum import Enum, auto
-from functools import partial
-from itertools import chain
 
 from . import leaving
+from .beside import Beside
 from .books import Books
-from .decisions import Decision, Figures, Reason, Start, Wake
+from .decisions import Decision, Reason
 from .draining import Draining
-from .eviction import Eviction, eviction_order
+from .eviction import Eviction
 from .granting import Granting
 from .instances import Instance
-from .room import Room, Shortage
+from .loaders import Loaders
+from .making_room import MakingRoom
+from .room import Room
 from .siting import NoPlace, Siting
-from .sizes import Grant, Placement
-from .states import Cue, State
+from .starting import Need, Starting, need_with
 from .values import Code, PresetName, Refusal
 from .wait_queue import Entry, Place, Site
 
 ASK_AGAIN_SECONDS = 5.0
 """What a client is told to wait when nothing better is known."""
-LOOKED_AT_BESIDE = 16
-"""How many entries behind a waiting head are tried whether they fit beside it (A2)."""
-
-
-class Need(Enum):
-    START = auto()
-    WAKE = auto()
-    NOTHING = auto()  # loading, or loaded and saturated
 
 
 class Outcome(Enum):
@@ -68,17 +59,18 @@ class Admission:
         self._config = books.config
         self._presets = books.presets
         self._failures = books.failures
-        self._loaders = max(1, books.config.models_max_loading)
         self._fleet = books.fleet
         self._queue = books.queue
         self._order = books.order
-        self._ledger = books.ledger
         self._room = room
         self._siting = siting
         self._eviction = eviction
         self._draining = draining
         self._granting = granting
-        self.next_drain: float | None = None
+        self._loaders = Loaders(books, eviction)
+        self._starting = Starting(books, room, siting)
+        self._making_room = MakingRoom(books, room, siting, eviction, draining)
+        self._beside = Beside(books, room, siting, self._loaders, self._making_room, self._starting)
         self.next_look: float | None = None
         self.held_up: tuple[PresetName, Outcome] | None = None
         """Who is head and waits, as of the last look."""
@@ -86,10 +78,14 @@ class Admission:
         self.skipped: dict[PresetName, Outcome] = {}
         """Those that wait for something which no other entry has to wait for."""
 
+    @property
+    def next_drain(self) -> float | None:
+        return self._making_room.next_drain
+
     def admit(self, now: float) -> list[Decision]:
         """Derive the head anew and serve it, until one has to wait."""
         decisions: list[Decision] = []
-        self.next_drain = self.next_look = self.held_up = None
+        self._making_room.next_drain = self.next_look = self.held_up = None
         self._look_at_skipped_again()
         while (entry := self._order.head(now)) is not None:
             if entry.head_since is None:
@@ -104,9 +100,9 @@ class Admission:
             self.held_up = entry.preset, outcome
             self._head_key = self._order.key(entry, now)
             if outcome is Outcome.WAITS_FOR_ROOM:
-                decisions += self._load_beside(entry, now)
-            break
-        return decisions
+                decisions += self._beside.load(entry, now)
+            return decisions
+        return decisions + self._beside.grow(now)
 
     def may_matter(self, entry: Entry, now: float) -> bool:
         """An entry has come, or one of its lines has a new first: might that change anything for
@@ -115,29 +111,29 @@ class Admission:
         held_up, key = self.held_up, self._head_key
         if entry.preset not in self._order:
             # Its model is loaded; and while its waiters stood before the head, that was kept.
-            return (
+            protects = (
                 key is not None
                 and entry.preset in self._draining.protected
                 and not self._order.is_before(entry, key, now)
             )
+            return protects or self._beside.might_grow(entry.preset)
         return (
             held_up is None
             or key is None
             or entry.preset == held_up[0]
-            or self._ledger.limits
-            or self.need(entry) is Need.WAKE
+            or self._beside.might_load()
+            or self._starting.need(entry) is Need.WAKE
             or self._order.is_before(entry, key, now)
         )
 
-    def nobody_waits(self) -> None:
-        self.next_drain = self.next_look = self.held_up = None
-
-    def need(self, entry: Entry) -> Need:
-        return _need(self._fleet.current(entry.preset))
+    def nobody_waits(self, now: float) -> list[Decision]:
+        """For a load; some may wait for a slot."""
+        self._making_room.next_drain = self.next_look = self.held_up = None
+        return self._beside.grow(now)
 
     def register(self, entry: Entry, current: Instance | None) -> None:
         """A2: whether it waits for a start or a wake, as things now are."""
-        need = _need(current)
+        need = need_with(current)
         if need is Need.NOTHING and (entry.room or entry.evict_first):
             self._queue.needs_no_room(entry)
         if need is Need.NOTHING:
@@ -151,13 +147,13 @@ class Admission:
     def _serve_head(self, entry: Entry, now: float) -> Step:
         if entry.looks_only and not self._may_look(entry, now):
             return self._refuse(entry, Refusal(Code.MODEL_NOT_LOADED, ASK_AGAIN_SECONDS))
-        if self.need(entry) is Need.WAKE:
+        if self._starting.need(entry) is Need.WAKE:
             return self._wake_head(entry, now)
         return self._place_head(entry, now)
 
     def _place_head(self, entry: Entry, now: float) -> Step:
         """Is it known what it takes, and is there a place for it at all?"""
-        if (due := self._figures_due(entry)) > now:
+        if (due := self._siting.figures_due(entry)) > now:
             self._look_again(due)
             return Outcome.WAITS_FOR_FIGURES, []
         if no_place := self._siting.settle(entry, self._presets[entry.preset]):
@@ -170,29 +166,23 @@ class Admission:
         return self._start_head(entry, now)
 
     def _start_head(self, entry: Entry, now: float) -> Step:
-        shortage = self._shortage_at_best_site(entry, now)
+        shortage = self._making_room.shortage_at_best_site(entry, now)
         if shortage and self._room.is_ready(entry):
             # All that went for it has gone, and it is not enough any more: what it keeps from
             # others, they may keep from it.
             self._queue.give_up_room(entry, *list(entry.room))
         if shortage and (exit := self._failures.broken(entry.preset)):
             return self._refuse(entry, Refusal(Code.MODEL_BROKEN, exit=exit))
-        if not self._loader_is_to_be_had():
+        if not self._loaders.to_be_had():
             return Outcome.WAITS_FOR_LOADER, []
-        decisions = self._make_room(entry, shortage, now)
-        if self._waits_for_room(entry):
+        decisions = self._making_room.make(entry, shortage, now)
+        if self._making_room.waits(entry):
             return Outcome.WAITS_FOR_ROOM, decisions
-        decisions += self._free_a_loader(entry, now)
-        decisions.append(self._start(entry, now, beside=False))
+        decisions += self._loaders.free_one(entry, now)
+        decisions.append(self._starting.start(entry, now, beside=False))
         return Outcome.MOVED_ON, decisions
 
     # Those that are skipped -----------------------------------------------------
-
-    def _figures_due(self, entry: Entry) -> float:
-        """L5: until when it waits for its measurement; later a guess is good enough."""
-        spec = self._presets[entry.preset]
-        waits = spec.measuring and self._ledger.limits
-        return entry.since + self._config.measure_wait_seconds if waits else 0.0
 
     def unmeasured_for_long(self, now: float) -> list[PresetName]:
         """For half of what they wait for it."""
@@ -227,7 +217,7 @@ class Admission:
     def _look_at_skipped_again(self) -> None:
         for preset in self.skipped:
             entry = self._queue.entries.get(preset)
-            if entry is not None and self.need(entry) is not Need.NOTHING:
+            if entry is not None and self._starting.need(entry) is not Need.NOTHING:
                 self._order.put(entry)
         self.skipped.clear()
 
@@ -248,138 +238,33 @@ class Admission:
         shortage = self._room.shortage(entry)
         if shortage and entry.startup_only:
             return self._refuse(entry, Refusal(Code.DOES_NOT_FIT))
-        if not self._loader_is_to_be_had(or_killed=not entry.startup_only):
+        if not self._loaders.to_be_had(or_killed=not entry.startup_only):
             return Outcome.WAITS_FOR_LOADER, []
-        decisions = self._make_room(entry, shortage, now)
+        decisions = self._making_room.make(entry, shortage, now)
         if not self._room.free_now(entry):
             return Outcome.WAITS_FOR_ROOM, decisions
         return Outcome.MOVED_ON, [
             *decisions,
-            *self._free_a_loader(entry, now),
-            self._wake(entry, now, beside=False),
+            *self._loaders.free_one(entry, now),
+            self._starting.wake(entry, sleeper, now, beside=False),
         ]
 
     def _start_up(self, entry: Entry, now: float) -> Step:
         """A10: one by one, evicting nobody; what does not fit is skipped, but only once nothing is
         stopping."""
-        if not self._loader_is_to_be_had(or_killed=False) or self._starts_up_already():
+        if not self._loaders.to_be_had(or_killed=False) or self._loaders.starting_up:
             return Outcome.WAITS_FOR_LOADER, []
-        if not self._waits_for_room(entry):
-            return Outcome.MOVED_ON, [self._start(entry, now, beside=False)]
+        if not self._making_room.waits(entry):
+            return Outcome.MOVED_ON, [self._starting.start(entry, now, beside=False)]
         if self._room.stopping:
             return Outcome.WAITS_FOR_ROOM, []
         return self._refuse(entry, Refusal(Code.DOES_NOT_FIT))
-
-    def _starts_up_already(self) -> bool:
-        return any(i.startup for i in self._loading())
 
     def _refuse(self, entry: Entry, refusal: Refusal) -> Step:
         self._order.drop(entry.preset)
         return Outcome.MOVED_ON, self._granting.refuse_all(entry.preset, refusal)
 
-    # Room ---------------------------------------------------------------------
-
-    def _shortage_at_best_site(self, entry: Entry, now: float) -> Shortage:
-        """L9: of the equally good places the one where nobody has to go, else one where the idle
-        suffice, else the one where least is missing. A worse place only for who takes what there
-        is now, and where that spares a wait."""
-        if entry.room or (len(entry.sites) == 1 and not self._presets[entry.preset].placement_now):
-            return self._room.shortage(entry)
-        lacks = [(site, self._room.shortage(entry, site=site)) for site in entry.sites]
-        lacks.sort(key=lambda lack: sum(size for _, size in lack[1].bytes))
-        worse = (
-            (site, self._room.shortage(entry, site=site))
-            for site in self._siting.worse(entry, self._presets[entry.preset])
-        )
-        for site, shortage in chain(lacks, worse):
-            if not shortage or self._eviction.choose(entry, shortage, now):
-                entry.site = site
-                return shortage
-        entry.site, shortage = lacks[0]
-        return shortage
-
-    def _is_free_somewhere(self, entry: Entry, is_free: Callable[[Entry], bool]) -> bool:
-        """At one of its places, which is then the one that it gets."""
-        for site in entry.sites:
-            entry.site = site
-            if is_free(entry):
-                return True
-        return False
-
-    def _make_room(self, entry: Entry, shortage: Shortage, now: float) -> list[Decision]:
-        """A5: victims when there is no room and none is coming. A4: one more before a load that
-        ran out of memory is tried again; but nobody goes for one that failed by itself before.
-        A6: busy ones drain when the idle do not suffice."""
-        if drains := self._draining.of(entry):
-            return self._take_idle_instead(entry, drains, now)
-        if entry.evict_first and self._failures.broken(entry.preset) is None:
-            one = Shortage(slot=True)
-            if victims := self._eviction.choose(entry, one, now):
-                entry.evict_first, entry.await_room = False, True
-                return self._evict(entry, victims, now)
-        if not shortage:
-            return []
-        if victims := self._eviction.choose(entry, shortage, now):
-            return self._evict(entry, victims, now)
-        decisions, self.next_drain = self._draining.begin(entry, shortage, now)
-        return decisions
-
-    def _take_idle_instead(
-        self, entry: Entry, drains: list[Instance], now: float
-    ) -> list[Decision]:
-        """While the busy ones still answer, others may have become idle that suffice: those go at
-        once, and the drains are undone."""
-        without = self._room.shortage(entry, staying=[drain.id for drain in drains])
-        victims = self._eviction.choose(entry, without, now)
-        if not victims or not all(self._draining.may_undo(drain) for drain in drains):
-            return []
-        undone = [self._draining.undo(drain, entry) for drain in drains]
-        return [*undone, *self._evict(entry, victims, now)]
-
-    def _evict(self, entry: Entry, victims: list[Instance], now: float) -> list[Decision]:
-        decisions: list[Decision] = []
-        for victim in victims:
-            self._queue.reserve(entry, victim.id)
-            unwanted = victim.state is State.LOADING
-            reason = Reason.UNWANTED if unwanted else Reason.EVICTED
-            figures = (
-                ("idle_for", round(now - victim.last_used, 3)),
-                ("loaded_for", round(now - victim.loaded_at, 3) if victim.loaded_at else 0.0),
-                ("waiters", entry.size),
-                *_bytes_told("frees", self._ledger.frees(victim.id)),
-            )
-            decisions.append(leaving.ask_exit(victim, reason, now, entry.preset, figures))
-        return decisions
-
-    def _waits_for_room(self, entry: Entry) -> bool:
-        if entry.await_room and not self._room.is_ready(entry):
-            return True
-        return not self._room.free_now(entry)
-
-    # Loaders ------------------------------------------------------------------
-
-    def _loading(self) -> Collection[Instance]:
-        return self._fleet.by_state[State.LOADING].values()
-
-    def _loads_counted(self) -> int:
-        """Loads that the head waits for: not those beside a head that waited for room."""
-        return sum(not i.beside for i in self._loading())
-
-    def _unwanted_loads(self) -> list[Instance]:
-        return [i for i in self._loading() if self._eviction.is_unwanted_load(i) and not i.beside]
-
-    def _loader_is_to_be_had(self, *, or_killed: bool = True) -> bool:
-        """A loader is free, or would be with the unwanted loads killed (A3)."""
-        to_be_killed = len(self._unwanted_loads()) if or_killed else 0
-        return self._loads_counted() - to_be_killed < self._loaders
-
-    def _free_a_loader(self, entry: Entry, now: float) -> list[Decision]:
-        """A3: an unwanted load is killed when the head needs its loader."""
-        decisions: list[Decision] = []
-        while self._loads_counted() >= self._loaders:
-            unwanted = min(self._unwanted_loads(), key=eviction_order)
-            decisions.append(leaving.kill(unwanted, Reason.UNWANTED, now, entry.preset))
-        return decisions
+    # Looks -----------------------------------------------------------------------
 
     def a_look_may_load(self, preset: PresetName, now: float) -> bool:
         """A8: it starts in this very step, or not at all: nobody queues, a loader is free, there
@@ -390,133 +275,10 @@ class Admission:
     def _may_look(self, entry: Entry, now: float) -> bool:
         """A8: neither a wake nor a second try is for a look."""
         return (
-            self.need(entry) is Need.START
+            self._starting.need(entry) is Need.START
             and not entry.evict_first
-            and self._loader_is_to_be_had(or_killed=False)
-            and self._figures_due(entry) <= now
+            and self._loaders.to_be_had(or_killed=False)
+            and self._siting.figures_due(entry) <= now
             and not self._siting.settle(entry, self._presets[entry.preset])
-            and self._is_free_somewhere(entry, self._room.free_now)
+            and self._making_room.is_free_somewhere(entry, self._room.free_now)
         )
-
-    # Beside a head that only waits for room -------------------------------------
-
-    def _load_beside(self, head: Entry, now: float) -> list[Decision]:
-        """A2: a later entry may load when that evicts nobody and leaves the head's room covered."""
-        decisions: list[Decision] = []
-        for entry in self._beside(head, now):
-            if len(self._loading()) >= self._loaders:
-                break
-            if self._may_wake_beside(head, entry):
-                decisions.append(self._wake(entry, now, beside=True))
-            elif self._may_start_beside(head, entry, now):
-                decisions.append(self._start(entry, now, beside=True))
-        return decisions
-
-    def _beside(self, head: Entry, now: float) -> list[Entry]:
-        """Who could: those with room of their own and those that sleep; and where it is bytes that
-        the head waits for, the next few, which may be small enough."""
-        names = [preset for preset in self._queue.with_room if preset in self._order]
-        names += [i.preset.name for i in self._fleet.by_state[State.SLEEPING].values()]
-        entries = {
-            name: entry
-            for name in names
-            if (entry := self._queue.entries.get(name)) is not None and entry is not head
-        }
-        found = sorted(entries.values(), key=lambda entry: self._order.key(entry, now))
-        if self._ledger.limits:
-            few = self._order.first_few(LOOKED_AT_BESIDE, now)
-            found += [e for e in few if e is not head and e.preset not in entries]
-        return found
-
-    def _may_wake_beside(self, head: Entry, entry: Entry) -> bool:
-        """A wake takes no slot; but awake and in use, its instance is no victim for the head, and
-        takes memory, which a head that ran out of it (A4) has just been promised."""
-        if head.await_room:
-            return False
-        sleeper = self._fleet.current(entry.preset)
-        if sleeper is None or sleeper.state is not State.SLEEPING:
-            return False
-        entry.wakes, entry.site = sleeper, Site(sleeper.grant.placement, sleeper.takes)
-        if not self._room.free_now(entry):
-            return False
-        return not self._room.shortage(head, beside=entry) or sleeper.preset.pinned
-
-    def _may_start_beside(self, head: Entry, entry: Entry, now: float) -> bool:
-        """With the room that was made for it when it was head itself; or where bytes are short for
-        the head, and it is small and there is a slot more than the head's."""
-        if entry.startup_only or self.need(entry) is not Need.START:
-            return False
-        if self._room.is_ready(entry):
-            return self._room.free_now(entry)
-        return (
-            self._ledger.limits
-            and not head.await_room
-            and not self._failures.broken(entry.preset)
-            and self._figures_due(entry) <= now
-            and not self._siting.settle(entry, self._presets[entry.preset])
-            and self._is_free_somewhere(entry, partial(self._room.fits_beside, head))
-        )
-
-    # The only places where a load begins ----------------------------------------
-
-    def _start(self, entry: Entry, now: float, *, beside: bool) -> Start:
-        self._order.drop(entry.preset)
-        spec, site, startup = self._presets[entry.preset], entry.site, entry.startup_only
-        later = self._order.first_few(LOOKED_AT_BESIDE, now) if self._ledger.limits else ()
-        grant, step = self._siting.grant(entry, spec, self._room.promised(entry), later)
-        figures = (("waiters", entry.size), *self._grant_told(grant))
-        self._queue.needs_no_room(entry)
-        instance = self._fleet.add(
-            spec,
-            now,
-            startup=startup,
-            beside=beside,
-            grant=grant,
-            step=step,
-            alone=site is not None and site.alone,
-        )
-        self._queue.touched[entry.preset] = None
-        self._ledger.hold(instance.id, grant.need)
-        reason = Reason.STARTUP if startup else Reason.REQUESTED
-        return Start(instance.id, spec, reason, figures, grant)
-
-    def _grant_told(self, grant: Grant) -> Figures:
-        if not grant.need:
-            return ()
-        free, _ = self._ledger.free()
-        devices = [device for device, _ in grant.need.own]
-        return (
-            ("placement", placement_told(grant.placement)),
-            ("context", grant.context),
-            *_bytes_told("needs", grant.need.own),
-            *_bytes_told("maps", grant.need.mapped),
-            *_bytes_told("available", tuple((d, free[d]) for d in devices if d in free)),
-        )
-
-    def _wake(self, entry: Entry, now: float, *, beside: bool) -> Wake:
-        instance = self._fleet.current(entry.preset)
-        assert instance is not None
-        self._order.drop(entry.preset)
-        entry.head_since = None
-        self._ledger.hold(instance.id, instance.takes)
-        self._queue.needs_no_room(entry)
-        instance.advance(Cue.WAKE)
-        instance.load_begins(now)
-        instance.beside = beside
-        return Wake(instance.id)
-
-
-def _need(current: Instance | None) -> Need:
-    if current is None:
-        return Need.START
-    return Need.WAKE if current.state is State.SLEEPING else Need.NOTHING
-
-
-def _bytes_told(name: str, sizes: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
-    return tuple((f"{name}_{where}", size) for where, size in sizes)
-
-
-def placement_told(placement: Placement) -> str:
-    """As a person reads it: `partial, 20 on CUDA0`."""
-    layers = ", ".join(f"{count} on {device}" for device, count in placement.layers)
-    return f"{placement.kind}, {layers}" if layers else str(placement.kind)

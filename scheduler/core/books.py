@@ -25,5 +25,7 @@ class Books:
         self.shares = Shares(config, self.learned)
         self.order = Order(self.shares, config)
         self.ledger = Ledger(config.returning_seconds)
+        self.growing: tuple[PresetName, ...] = ()
+        """Presets that may have more than one instance."""
         self.surplus: dict[PresetName, Bytes] = {}
         """What instances took beyond their grant: the preset's next need has it in (L2)."""

@@ -54,7 +54,7 @@ class Children:
             case LoadingReported(_, progress):
                 self._note_loading(instance, progress, now)
             case ReadyReported():
-                self._note_ready(instance, now)
+                return self._note_ready(instance, now)
             case AllocationReported(_, need):
                 self._note_allocation(instance, need)
             case SleepingReported():
@@ -84,7 +84,7 @@ class Children:
         instance.beside = False
         self._ledger.hold(instance.id, NO_NEED)
 
-    def _note_ready(self, instance: Instance, now: float) -> None:
+    def _note_ready(self, instance: Instance, now: float) -> list[Decision]:
         before, wakes = instance.state, instance.has_loaded
         if instance.child is State.LOADING and not instance.leaving and not wakes:
             self._learned.note_load(instance.preset.name, now - instance.load_began_at)
@@ -96,6 +96,11 @@ class Children:
         if not instance.leaving:
             # A4: a load that succeeded ends the row of failures.
             self._failures.note_success(instance.preset.name)
+        if instance.state is not State.LOADED or instance.stale:
+            return []
+        # The old version has a successor: it ends what it has begun.
+        old = [i for i in instance.siblings.values() if i.stale and not i.leaving]
+        return [leaving.leave(each, Reason.REPLACED, now) for each in old]
 
     def _note_allocation(self, instance: Instance, need: Need) -> None:
         """Held from now on; what it took beyond its grant is added to the preset's next need. Of a
@@ -132,6 +137,7 @@ class Children:
         failed = failed_to_load(instance, exit)
         if instance.state is State.STOPPING:
             self._learned.note_exit(now - instance.left_at)
+        spare = instance.spare
         self._fleet.remove(instance)
         self._ledger.release(instance.id, now)
         decisions: list[Decision] = []
@@ -140,12 +146,18 @@ class Children:
             decisions.append(Revoke(request, instance.id))
         decisions += [Revoke(request, instance.id) for request in sorted(instance.looks)]
         if failed:
-            decisions += self._fail_load(instance, exit, now)
+            decisions += self._fail_load(instance, exit, now, spare=spare)
         return decisions
 
-    def _fail_load(self, instance: Instance, exit: Exit, now: float) -> list[Decision]:
-        """A4: out of memory keeps its place, three loads in all; else all its waiters are told."""
+    def _fail_load(
+        self, instance: Instance, exit: Exit, now: float, *, spare: bool
+    ) -> list[Decision]:
+        """A4: out of memory keeps its place, three loads in all; else all its waiters are told. The
+        waiters of a `spare` one are served by another, and hear nothing of it."""
         preset = instance.preset.name
+        if spare:
+            self._failures.record(preset, Code.MODEL_LOAD_FAILED, exit, now)
+            return []
         code = Code.MODEL_LOAD_FAILED
         if exit.out_of_memory and instance.alone:
             self._failures.note_too_large(preset)
@@ -197,5 +209,5 @@ class Children:
         decisions: list[Decision] = [leaving.kill(instance, Reason.LOAD_STALLED, now)]
         if was_wanted:
             exit = Exit(signal=9, words=f"no progress for {patience:g} s while loading")
-            decisions += self._fail_load(instance, exit, now)
+            decisions += self._fail_load(instance, exit, now, spare=instance.spare)
         return decisions

@@ -44,7 +44,8 @@ class Door:
         weight = event.weight if event.weight > 0 else 1.0
         self._books.shares.arrive(event.tenant, weight)
         if current is not None and self._is_next(event, current):
-            return [self._granting.at_once(event, current, weight, now)]
+            chosen = self._fleet.favourite(event.preset, event.sticky) or current
+            return [self._granting.at_once(event, chosen, weight, now)]
         self._queue.join(
             event.request,
             event.preset,
@@ -54,6 +55,7 @@ class Door:
             tenant=event.tenant,
             weight=weight,
             priority=together(event.priority, self._presets[event.preset].priority),
+            sticky=event.sticky,
         )
         return []
 

@@ -48,6 +48,9 @@ class Draining:
         for instance in self._fleet.by_state[State.LOADED].values():
             if instance.preset.pinned:
                 continue
+            if instance.spare:
+                dues.append((now, instance))  # the others of its preset answer on
+                continue
             due = min(self._eviction.resident_until(instance), longest)
             own = self._queue.entries.get(instance.preset.name)
             if own is not None and self._order.is_before(own, key, now):
@@ -99,7 +102,7 @@ class Draining:
     ) -> list[Instance]:
         """The soonest free first. Where bytes are short, the idle members of the set go at once:
         used again meanwhile, they would have to be drained as well, one drain after the other."""
-        due.sort(key=lambda i: (self.free_in(i, now), i.last_used, i.id))
+        due.sort(key=lambda i: (not i.spare, self.free_in(i, now), i.last_used, i.id))
         if not shortage.bytes:
             return due[:1]
         idle = self._eviction.candidates(entry, now)

@@ -46,6 +46,7 @@ class Edits:
                 self._books.surplus.pop(name, None)
         self._presets.clear()
         self._presets.update(edited)
+        self._books.growing = tuple(sorted(n for n, spec in edited.items() if spec.replicas > 1))
         self._books.learned.keep_only(edited)
         for instance in self._fleet:
             decisions += self._compare_with_its_preset(instance, now)
@@ -63,7 +64,7 @@ class Edits:
 
     def _compare_with_its_preset(self, instance: Instance, now: float) -> list[Decision]:
         spec = self._presets.get(instance.preset.name)
-        instance.stale = not instance.runs(spec)
+        self._fleet.set_stale(instance, stale=not instance.runs(spec))
         if spec is not None and not instance.stale:
             self._fleet.set_policy(instance, spec)
         elif spec is not None:

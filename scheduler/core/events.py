@@ -22,7 +22,8 @@ from .values import (
 @dataclass(frozen=True, slots=True)
 class Requested:
     """Someone wants a lease. `arrived` is when the request first arrived (monotonic seconds):
-    a retry keeps the place of its first arrival. `weight` and `priority` are the tenant's."""
+    a retry keeps the place of its first arrival. `weight` and `priority` are the tenant's. Those of
+    one `sticky` come to the same one of several instances, as long as it has a free slot."""
 
     request: RequestId
     preset: PresetName
@@ -31,6 +32,7 @@ class Requested:
     tenant: TenantId = NO_TENANT
     weight: float = 1.0
     priority: Priority = Priority.NORMAL
+    sticky: str = ""
 
 
 @dataclass(frozen=True, slots=True)

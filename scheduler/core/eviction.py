@@ -40,7 +40,7 @@ class Eviction:
         """V1: its own entry is the one room is made for, or ahead of it: a sleeper to be woken, or
         one full of leases. Else two presets would evict each other in turn."""
         own = self._queue.entries.get(instance.preset.name)
-        if own is None:
+        if own is None or instance.spare:
             return False
         return own is entry or self._order.is_before(own, self._order.key(entry, now), now)
 
@@ -71,7 +71,7 @@ class Eviction:
         head needs its room or its loader."""
         return (
             instance.state is State.LOADING
-            and instance.preset.name not in self._queue.entries
+            and (instance.preset.name not in self._queue.entries or instance.spare)
             and not instance.busy
             and not instance.preset.pinned
         )
@@ -152,16 +152,18 @@ def is_unsettled(instance: Instance) -> bool:
 
 def eviction_order(instance: Instance) -> tuple[int, float, InstanceId]:
     """V2: strictly least recently used, within these classes: a load that nobody wants (A3); one
-    that nobody wanted any more when it was done; a sleeper; an idle one; one that works for nobody
-    (only abandoned leases), so that an answer under way is lost last."""
+    that nobody wanted any more when it was done; a replica beside others; a sleeper; an idle one;
+    one that works for nobody (only abandoned leases), so that an answer under way is lost last."""
     if not instance.idle:
-        rank = 4
+        rank = 5
     elif instance.state is State.LOADING:
         rank = 0
     elif instance.unwanted:
         rank = 1
-    elif instance.state is State.SLEEPING:
+    elif instance.spare:
         rank = 2
-    else:
+    elif instance.state is State.SLEEPING:
         rank = 3
+    else:
+        rank = 4
     return rank, instance.last_used, instance.id

@@ -30,8 +30,11 @@ class Granting:
         decisions: list[Decision] = []
         while waiter := entry.loads.first():
             decisions.append(self._grant(waiter, instance, now))
+        preset = entry.preset
         while instance.has_free_slot and (waiter := self._order.next_request(entry, now)):
-            decisions.append(self._grant(waiter, instance, now))
+            chosen = self._fleet.favourite(preset, waiter.sticky) or instance
+            decisions.append(self._grant(waiter, chosen, now))
+            instance = self._fleet.current(preset) or instance
         return decisions
 
     def _grant(self, waiter: Waiter, instance: Instance, now: float) -> Grant:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
+from zlib import crc32
 
 from .decisions import Reason
 from .sizes import NOTHING_GRANTED, Grant, Need
@@ -71,6 +72,8 @@ class Instance:
     by_state: dict[State, dict[InstanceId, Instance]] = field(default_factory=_shelves)
     """Where it stands by its state: the fleet's, once it is in."""
     changed: bool = True  # its state, not its leases only, since somebody last looked
+    siblings: dict[InstanceId, Instance] = field(default_factory=dict)
+    """All of its preset, itself among them."""
     touched: dict[InstanceId, Instance] = field(default_factory=dict)
     """Where it is put down whenever its state or its leases change: the fleet's, once it is in."""
 
@@ -91,6 +94,14 @@ class Instance:
     @property
     def leaving(self) -> bool:
         return self.state in LEAVING
+
+    @property
+    def spare(self) -> bool:
+        """Another one of its preset answers in any case: a further replica, or the successor of an
+        old version."""
+        return len(self.siblings) > 1 and any(
+            other.state is State.LOADED for other in self.siblings.values() if other is not self
+        )
 
     @property
     def has_free_slot(self) -> bool:
@@ -143,6 +154,18 @@ class Instance:
             self.advance(cue)
 
 
+_NEARNESS = {State.LOADED: 0, State.LOADING: 1, State.SLEEPING: 2}
+
+
+def _nearness(instance: Instance) -> tuple[int, bool, int, InstanceId]:
+    return _NEARNESS[instance.state], instance.stale, len(instance.leases), instance.id
+
+
+def _together(sticky: str, instance: InstanceId) -> int:
+    """The same in every life: no hash of Python's own."""
+    return crc32(f"{instance}:{sticky}".encode())
+
+
 class Fleet:
     """All living instances, in the order of their ids, and who holds a lease on which."""
 
@@ -156,6 +179,8 @@ class Fleet:
         self.unread: dict[InstanceId, Instance] = {}
         """Those from which nobody reads."""
         self.pinned: dict[InstanceId, Instance] = {}
+        self.stale: dict[InstanceId, Instance] = {}
+        """Those that were started with other options than their preset now has."""
         self._oversubscribe = oversubscribe
         self._by_preset: dict[PresetName, dict[InstanceId, Instance]] = {}
         self._ids = count(1)
@@ -167,13 +192,28 @@ class Fleet:
         return list(self._by_preset.get(preset, {}).values())
 
     def current(self, preset: PresetName) -> Instance | None:
-        """The one instance of the preset that is not on its way out."""
+        """Of the preset's instances that are not on their way out the one that is nearest to
+        answering: of those that are loaded the one with the fewest leases, and one of an old
+        version only where there is no other."""
         siblings = self._by_preset.get(preset)
-        if siblings is not None:
-            for instance in siblings.values():
-                if not instance.leaving:
-                    return instance
-        return None
+        if siblings is None:
+            return None
+        if len(siblings) == 1:
+            (instance,) = siblings.values()
+            return None if instance.leaving else instance
+        staying = [instance for instance in siblings.values() if not instance.leaving]
+        return min(staying, key=_nearness, default=None)
+
+    def favourite(self, preset: PresetName, sticky: str) -> Instance | None:
+        """The same for those who want to come to the same instance each time, as long as it has a
+        free slot: the one that a hash of both names."""
+        siblings = self._by_preset.get(preset)
+        if not sticky or siblings is None or len(siblings) == 1:
+            return self.current(preset)
+        free = [i for i in siblings.values() if i.has_free_slot and not i.stale]
+        return max(free, key=lambda i: (_together(sticky, i.id), i.id), default=None) or (
+            self.current(preset)
+        )
 
     def add(
         self,
@@ -202,7 +242,8 @@ class Fleet:
         )
         instance.load_begins(now)
         self.instances[instance.id] = instance
-        self._by_preset.setdefault(preset.name, {})[instance.id] = instance
+        instance.siblings = self._by_preset.setdefault(preset.name, {})
+        instance.siblings[instance.id] = instance
         self.by_state[instance.state][instance.id] = instance
         self.unread[instance.id] = instance
         self.set_policy(instance, preset)
@@ -216,6 +257,13 @@ class Fleet:
         else:
             self.pinned.pop(instance.id, None)
         self._touch(instance, changed=True)
+
+    def set_stale(self, instance: Instance, *, stale: bool) -> None:
+        instance.stale = stale
+        if stale:
+            self.stale[instance.id] = instance
+        else:
+            self.stale.pop(instance.id, None)
 
     def _touch(self, instance: Instance, *, changed: bool = False) -> None:
         instance.changed = instance.changed or changed
@@ -234,6 +282,7 @@ class Fleet:
         del self.by_state[State.EXITED][instance.id]
         self.unread.pop(instance.id, None)
         self.pinned.pop(instance.id, None)
+        self.stale.pop(instance.id, None)
         for request in instance.leases:
             del self.leases[request]
         for request in instance.looks:

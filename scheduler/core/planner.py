@@ -218,7 +218,7 @@ class Planner:
             if len(self._order) or self._admission.skipped:
                 decisions += self._admission.admit(now)
             else:
-                self._admission.nobody_waits()
+                decisions += self._admission.nobody_waits(now)
 
     def _settle_instances(self, decisions: list[Decision], now: float) -> None:
         """What has changed with an instance concerns its preset's waiters; and if its state has, or

@@ -60,6 +60,10 @@ class Room:
         return self._models_max > 0
 
     @property
+    def has_a_slot(self) -> bool:
+        return not self.limited or len(self._fleet.instances) < self._models_max
+
+    @property
     def stopping(self) -> bool:
         """Is anything on its way out, or not yet back from one that was?"""
         returning = any(device.returning for device in self._ledger.devices.values())

@@ -57,6 +57,7 @@ class Siting:
         self._ledger = books.ledger
         self._surplus = books.surplus
         self._failures = books.failures
+        self._measure_wait_seconds = books.config.measure_wait_seconds
 
     # The places of an entry ---------------------------------------------------------
 
@@ -148,6 +149,11 @@ class Siting:
 
     def _pinned(self, gone: Collection[InstanceId] = NOBODY) -> list[Instance]:
         return [i for i in self._fleet.pinned.values() if not i.leaving and i.id not in gone]
+
+    def figures_due(self, entry: Entry) -> float:
+        """L5: until when it waits for its measurement; later a guess is good enough."""
+        waits = self._ledger.limits and self._presets[entry.preset].measuring
+        return entry.since + self._measure_wait_seconds if waits else 0.0
 
     # The grant ------------------------------------------------------------------------
 

@@ -38,6 +38,7 @@ class Waiter:
     place: Place
     expires: float | None  # on its entry's clock; None never
     waits: bool = True  # else it has left, and what still refers to it is dropped when it surfaces
+    sticky: str = ""
     turn: int = 0  # the `turn` of its entry as which it stands in the order's heap
 
 
@@ -256,6 +257,7 @@ class WaitQueue:
         tenant: TenantId = TenantId(""),  # noqa: B008 - a plain string
         weight: float = 1.0,
         priority: Priority = Priority.NORMAL,
+        sticky: str = "",
     ) -> Waiter:
         """A second request for a queued preset joins its entry; a retry keeps its first place.
         `priority` is that of the tenant and of the preset together."""
@@ -264,7 +266,9 @@ class WaitQueue:
         expires = None if kind is Kind.STARTUP else entry.clock(now) + self._wait_seconds
         bonus = self._jump * priority / Priority.HIGH
         place = (_RANK[kind], arrived - bonus, next(self._numbers))
-        waiter = Waiter(request, preset, kind, tenant, weight, priority, arrived, place, expires)
+        waiter = Waiter(
+            request, preset, kind, tenant, weight, priority, arrived, place, expires, sticky=sticky
+        )
         self._add(waiter, entry)
         return waiter
 

@@ -77,9 +77,10 @@ class Story:
         tenant: str = NO_TENANT,
         weight: float = 1.0,
         priority: Priority = Priority.NORMAL,
+        sticky: str = "",
     ) -> list[Decision]:
         arrived = self.now + after if arrived is None else arrived
-        asked = Requested(request, name, arrived, Kind(kind), tenant, weight, priority)
+        asked = Requested(request, name, arrived, Kind(kind), tenant, weight, priority, sticky)
         return self.tell(asked, after=after)
 
     def look(self, request: int, name: str, *, after: float = 1.0) -> list[Decision]:
