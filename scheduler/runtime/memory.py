@@ -54,7 +54,8 @@ def corrected(instance: Instance, held: Need, pid: int, devices: Iterable[Device
         return None
     own = dict(held.own)
     for device in devices:
-        if device.processes is not None:
+        # Where the driver does not know whose bytes they are, it may not list ours either.
+        if device.processes is not None and device.reading.foreign is not None:
             own[device.reading.device] = dict(device.processes).get(pid, 0)
     before = dict(held.own)
     if all(abs(size - before.get(name, 0)) < WORTH_CORRECTING for name, size in own.items()):
