@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import shlex
+from typing import cast
 
 from django.contrib import admin
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from models_registry.admin_base import NOTHING, ReadOnlyAdmin, told
+from models_registry.admin_base import NOTHING, ReadOnlyAdmin, mebibytes, told
+from models_registry.memory_shown import place, tokens
+from models_registry.ports import PlacementKind
 
 from .admin_devices import DeviceLimitAdmin as DeviceLimitAdmin
 from .models import DecisionRecord, InstanceRecord
@@ -25,8 +28,28 @@ class InstanceRecordAdmin(ReadOnlyAdmin):
     date_hierarchy = "started_at"
     fields = (
         "preset", "revision", "pid", "started_at", "loaded_at", "ended_at", "reason", "exit_code",
-        "signal", "last_words", "command_line", "why",
+        "signal", "placed", "memory", "last_words", "command_line", "why",
     )  # fmt: skip
+
+    @admin.display(description="placement")
+    def placed(self, instance: InstanceRecord) -> str:
+        kind = cast(PlacementKind, instance.placement) if instance.placement else None
+        where = place(kind, instance.layers)
+        return f"{where}, {tokens(instance.context)}" if where else NOTHING
+
+    @admin.display(description="memory")
+    def memory(self, instance: InstanceRecord) -> SafeString | str:
+        """As predicted at its start, and as it reported it."""
+        predicted, actual = instance.predicted, instance.actual
+        rows = (
+            (
+                device,
+                mebibytes(predicted.get(device, 0)),
+                mebibytes(actual.get(device, 0)) if actual else NOTHING,
+            )
+            for device in {**predicted, **actual}
+        )
+        return format_html_join("", "<div>{}: predicted {}, reported {}</div>", rows) or NOTHING
 
     @admin.display(description="last words")
     def last_words(self, instance: InstanceRecord) -> SafeString | str:

@@ -207,6 +207,11 @@ class InstanceRecordOut(Schema):
     exit_code: int | None
     signal: int | None
     words: str
+    placement: str = Field(description=f"Empty for one that was given no room. {_PLACEMENT}")
+    layers: dict[str, int] = Field(description="How many each device had.")
+    context: int = Field(description="Tokens over all slots; 0: as its options said.")
+    predicted: dict[str, int] = Field(description="Bytes on each device, as thought at its start.")
+    actual: dict[str, int] = Field(description="The same as it reported them.")
 
 
 class DecisionRecordOut(Schema):

@@ -68,6 +68,22 @@ def test_why_an_instance_ended_is_in_the_list_and_can_be_asked_for(
     assert ">other</a>" not in page
 
 
+def test_an_instance_tells_where_it_was_and_what_it_took(admin_client: Client) -> None:
+    placed = an_instance(
+        placement="whole", layers={"CUDA0": 31}, context=8192,
+        predicted={"CUDA0": 1 << 30, "Host": 1 << 20}, actual={"CUDA0": 1 << 31},
+    )  # fmt: skip
+    gone = an_instance("gone", placement="host", predicted={"Host": 1 << 20})
+
+    page = page_of(admin_client, f"{INSTANCES}{placed.pk}/change/")
+    other = page_of(admin_client, f"{INSTANCES}{gone.pk}/change/")
+
+    assert "on CUDA0, 8,192 tokens" in page
+    assert "CUDA0: predicted 1,024.0 MiB, reported 2,048.0 MiB" in page
+    assert "Host: predicted 1.0 MiB, reported 0.0 MiB" in page
+    assert "Host: predicted 1.0 MiB, reported -" in other
+
+
 def test_a_decision_tells_its_figures_and_its_instance(admin_client: Client) -> None:
     instance = an_instance()
     decision = a_decision(instance)
