@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from django.test import Client
 from django.utils import timezone
 
 from models_registry.models import Preset
+from models_registry.ports import Running
 from scheduler.models import DecisionRecord
 from scheduler.ports import statuses_of
-from scheduler.protocol import Failure, SnapshotState
+from scheduler.protocol import Failure, HoldupName, InstanceState, QueueEntry, SnapshotState
 
 pytestmark = pytest.mark.django_db
 
@@ -52,6 +53,28 @@ def test_a_status_says_how_the_child_of_a_failed_load_ended(
     status = statuses_of(SnapshotState(1, 0, 4, False, [], [], [failure]))["a"]
 
     assert (status.failure, status.exit) == ("failed_to_load: words", told)
+
+
+def test_a_status_tells_of_every_instance_where_it_is_and_what_it_takes() -> None:
+    placed = InstanceState(
+        3, "a", "loaded", 0, 0, 4, 1, False, 1.0, 1.0, placement="whole", layers={"CUDA0": 31},
+        context=8192, why="it fits", predicted={"CUDA0": 1}, actual={"CUDA0": 2},
+    )  # fmt: skip
+
+    status = statuses_of(SnapshotState(1, 0, 4, False, [placed], [], []))["a"]
+
+    assert status.running == (
+        Running(3, "loaded", "whole", {"CUDA0": 31}, 8192, "it fits", {"CUDA0": 1}, {"CUDA0": 2}),
+    )
+
+
+@pytest.mark.parametrize("holdup", get_args(HoldupName))
+def test_a_status_says_in_words_what_waiters_wait_for(holdup: HoldupName) -> None:
+    waiting = QueueEntry("a", 1, 1.0, holdup)
+
+    status = statuses_of(SnapshotState(1, 0, 4, False, [], [waiting], []))["a"]
+
+    assert bool(status.holdup) == (holdup != "load")  # whose progress is shown instead
 
 
 @pytest.mark.parametrize(("asked", "offered"), [("", False), ("?q=none", True)])
