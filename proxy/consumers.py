@@ -18,6 +18,7 @@ from proxy.forwarding import Carriers, Forwarding, Order, interruption
 from proxy.headers import client_request_id, head_for_child, refuse_odd_headers
 from proxy.keys import Caller, KeyRing
 from proxy.relay import AnswerCut, Reader, Relay
+from proxy.stickiness import sticky_of
 from proxy.watch import CLIENT_GONE, Cause, Interrupted, Receive, Watch
 from scheduler.client import SchedulerClient
 from scheduler.protocol import Refused
@@ -223,6 +224,7 @@ class GatewayApp:
             caller=carriage.caller,
             autoload=autoload_asked(query, default=config.models_autoload),
             arrived=arrived,
+            sticky=sticky_of(request.headers, carriage.caller.team, body),
         )
         await Forwarding(order, carriers, carriage.relay, watch).run()
 

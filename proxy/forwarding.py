@@ -26,7 +26,7 @@ WORDS = "an administrator can see its last words"
 @dataclass(frozen=True, slots=True)
 class Order:
     """What is to be carried. `id` is what the client knows it by, `head` the request's head as the
-    child gets it."""
+    child gets it, `sticky` who goes to the same instance each time."""
 
     id: str
     head: bytes
@@ -35,6 +35,7 @@ class Order:
     caller: Caller
     autoload: bool
     arrived: float
+    sticky: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,7 @@ class Forwarding:
                     weight=caller.policy.weight,
                     priority=caller.policy.priority,
                     request=order.id,
+                    sticky=order.sticky,
                 )
         finally:
             watch.queued = False

@@ -37,6 +37,7 @@ _NOT_TO_THE_CHILD = HOP_BY_HOP | {
     b"x-request-id",  # ours, which the client may have chosen
     # llama-server replays or cuts a stream for whoever knows its id: tenants would reach each other
     b"x-conversation-id",
+    b"x-corral-sticky",
 }
 
 _NOT_TO_THE_CLIENT = HOP_BY_HOP | {

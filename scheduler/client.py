@@ -136,9 +136,11 @@ class SchedulerClient:
         weight: float = 1.0,
         priority: PriorityName = "normal",
         request: str = "",
+        sticky: str = "",
     ) -> Lease:
         """Waits until the model is loaded and has a slot free. Raises Refused. `request` is what
-        the client knows it by (at most 128 printable characters).
+        the client knows it by (at most 128 printable characters); those of one `sticky` come to the
+        same one of several instances.
 
         Cancelling the call leaves the queue. A scheduler that goes away meanwhile is asked again,
         with the place of the first arrival, if it is back within the reconnect wait.
@@ -149,7 +151,9 @@ class SchedulerClient:
             connection = await self._within(self._reconnect_wait_seconds)
             asked_ago = min(max(0.0, clock() - arrived), LONGEST_AGE)
             id = connection.next_id()
-            ask = Acquire(id, preset, tenant, kind, asked_ago, autoload, weight, priority, request)
+            ask = Acquire(
+                id, preset, tenant, kind, asked_ago, autoload, weight, priority, request, sticky
+            )
             try:
                 ok = await connection.ask(ask)
             except ConnectionLost:

@@ -47,7 +47,8 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 class Acquire(_Operation, tag="acquire", frozen=True):
     """Ask for a lease. `preset` is a name or an alias. `age` is the seconds since the request first
     arrived at the gateway (a retry, or one asked again, keeps its place). `get` asks for a look: it
-    takes no slot and ends by itself after seconds. `weight` and `priority` are the tenant's."""
+    takes no slot and ends by itself after seconds. `weight` and `priority` are the tenant's. Those
+    of one `sticky` come to the same one of several instances, as long as it has a free slot."""
 
     preset: str
     tenant: str = ""
@@ -57,6 +58,7 @@ class Acquire(_Operation, tag="acquire", frozen=True):
     weight: Weight = 1.0
     priority: PriorityName = "normal"
     request: RequestText = ""
+    sticky: RequestText = ""
 
 
 class Cancel(_Operation, tag="cancel", frozen=True):

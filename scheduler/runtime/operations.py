@@ -95,7 +95,9 @@ class Operations:
             known = Asked(preset, granted, kind, arrived, tenant, priority, asked.request)
             self._owner.waiting.add(request, known)
             self._owner.handle(
-                Requested(request, preset, arrived, kind, tenant, asked.weight, priority)
+                Requested(
+                    request, preset, arrived, kind, tenant, asked.weight, priority, asked.sticky
+                )
             )
 
         def granted(got: InstanceRun | Refused) -> None:

@@ -62,6 +62,7 @@ class Asked:
     weight: float
     priority: str
     request: str
+    sticky: str = ""
 
 
 @dataclass
@@ -109,8 +110,10 @@ class FakeScheduler:
         weight: float = 1.0,
         priority: str = "normal",
         request: str = "",
+        sticky: str = "",
     ) -> FakeLease:
-        self.asked.append(Asked(preset, tenant, age, autoload, weight, priority, request))
+        asked = Asked(preset, tenant, age, autoload, weight, priority, request, sticky)
+        self.asked.append(asked)
         self._answer()
         if self.refusal is not None:
             raise self.refusal
