@@ -32,6 +32,11 @@ class InstanceRecord(models.Model):
     exit_code = models.IntegerField(null=True)
     signal = models.IntegerField(null=True)
     words = models.TextField("last words", blank=True)
+    placement = models.CharField("where it went", max_length=10, blank=True)
+    layers = models.JSONField("layers on each device", default=dict)
+    context = models.BigIntegerField("context granted", default=0)
+    predicted = models.JSONField("bytes granted on each device", default=dict)
+    actual = models.JSONField("bytes that it said it had allocated", default=dict)
 
     class Meta:
         verbose_name = "instance"

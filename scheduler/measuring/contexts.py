@@ -25,8 +25,8 @@ def contexts_of(options: Mapping[str, str], *, per_slot: int, trained: int) -> t
     given = _given(options, slots)
     if given is not None:
         return (given or known * caches,)
-    smallest = min(_whole_cells(int(options.get("fit-ctx", SMALLEST_PER_SLOT))), known)
     largest = min(_whole_cells(per_slot) * (slots if unified else 1), known)
+    smallest = min(_whole_cells(int(options.get("fit-ctx", SMALLEST_PER_SLOT))), largest)
     points = [smallest]
     while points[-1] * 2 < largest:
         points.append(points[-1] * 2)

@@ -27,6 +27,7 @@ from scheduler.core.sizes import (
 
 from .dry_run import DryRun, ModelFigures
 from .overheads import MIB, unreported
+from .placement import gpu_layers, placed
 
 MAPPING_MODES = frozenset({"auto", "mmap", "mmap+mlock"})
 _HALF = MIB // 2
@@ -156,9 +157,11 @@ class _Parts:
         )
 
     def copies(self, of_all: int, on_devices: int) -> int:
-        """The host's share of the weights that it keeps in another layout."""
-        here = sum(self.weights[: len(self.weights) - on_devices])
-        return of_all * here // max(sum(self.weights), 1)
+        """The host's share of the weights that it keeps in another layout. What it looks the
+        tokens up in stays as it is, also where that is the output layer as well."""
+        tied = all(tensor.name != "output.weight" for tensor in self.model.header.tensors)
+        copied = [*self.weights[:-1], 0 if tied else self.weights[-1]]
+        return of_all * sum(copied[: len(copied) - on_devices]) // max(sum(copied), 1)
 
     def need(self, placement: Placement, grown: _Grown, step: int) -> Need:
         on_devices = sum(count for _, count in placement.layers)
@@ -188,14 +191,22 @@ def _grown(model: Model, placement: Placement, contexts: Sequence[int], runs: Ru
 
 
 def _computed(model: Model, placement: Placement, run: DryRun) -> Mapping[DeviceId, int]:
-    """Over several devices the engine pipelines. Without weights it then counts the four copies of
-    the last device's input once more than it allocates them (seen on every split)."""
-    found = dict(run.main.compute)
-    if placement.kind is Kind.SPREAD:
-        rows = min(int(model.options.get("ubatch-size", "512")), 1 << 20)
-        hidden = 4 * 4 * rows * model.header.number("embedding_length", 0)
-        last, first = placement.layers[-1][0], placement.layers[0][0]
-        found[last] = max(found.get(first, 0), found.get(last, 0) - hidden)
+    if placement.kind is not Kind.SPREAD:
+        return run.main.compute
+    return _pipelined(model, run.main, [device for device, _ in placement.layers])
+
+
+def _pipelined(
+    model: Model, main: ModelFigures, devices: Sequence[DeviceId]
+) -> Mapping[DeviceId, int]:
+    """With all layers on several devices the engine pipelines. Without weights it then counts the
+    four copies of the last device's input once more than it allocates them (seen on every
+    split)."""
+    found = dict(main.compute)
+    copies = 4 * 4 * int(model.options.get("ubatch-size", "512"))
+    copies *= model.header.number("embedding_length", 0)
+    first, last = devices[0], devices[-1]
+    found[last] = max(found.get(first, 0), found.get(last, 0) - copies)
     return found
 
 
@@ -334,7 +345,7 @@ def _fixed_need(model: Model, run: DryRun, mapped: int) -> Need:
     main, own = run.main, dict(_besides(model, run))
     for device, size in _contexts_of(main).items():
         own[device] = own.get(device, 0) + size
-    for device, size in main.compute.items():
+    for device, size in _computed_as_said(model, main).items():
         own[device] = own.get(device, 0) + size
     own[HOST] = own.get(HOST, 0) + model.unreported
     for device, size in main.weights.items():
@@ -344,6 +355,14 @@ def _fixed_need(model: Model, run: DryRun, mapped: int) -> Need:
             own[device] = own.get(device, 0) + size + _HALF
     file = ((FileId(model.file), mapped),) if model.is_mapped and mapped else ()
     return Need(tuple((device, size) for device, size in own.items() if size), file)
+
+
+def _computed_as_said(model: Model, main: ModelFigures) -> Mapping[DeviceId, int]:
+    having = [device for device, size in main.weights.items() if size and device != HOST]
+    all_layers = gpu_layers(model.options) >= len(model.header.layers)
+    if len(having) < 2 or not all_layers or placed(model.options):
+        return main.compute
+    return _pipelined(model, main, having)
 
 
 def _contexts_of(main: ModelFigures) -> Mapping[DeviceId, int]:

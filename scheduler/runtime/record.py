@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from scheduler.core.sizes import NOTHING_GRANTED, Grant, Need
 from scheduler.core.values import Exit, InstanceId
 
 
@@ -16,11 +17,13 @@ def _now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A child is being started for the preset, as the registry was at `revision`."""
+    """A child is being started for the preset, as the registry was at `revision`, with what it was
+    granted."""
 
     instance: InstanceId
     preset: str
     revision: int
+    grant: Grant = NOTHING_GRANTED
     at: datetime = field(default_factory=_now)
 
 
@@ -32,6 +35,14 @@ class Loaded:
     pid: int | None
     argv: tuple[str, ...]
     at: datetime = field(default_factory=_now)
+
+
+@dataclass(frozen=True, slots=True)
+class Allocated:
+    """It says what it has allocated."""
+
+    instance: InstanceId
+    need: Need
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,5 +69,5 @@ class Decided:
     at: datetime = field(default_factory=_now)
 
 
-Entry = Started | Loaded | Gone | Decided
+Entry = Started | Loaded | Allocated | Gone | Decided
 Record = Callable[[Entry], None]

@@ -22,7 +22,8 @@ from django.utils import timezone
 from scheduler.core.values import InstanceId
 from scheduler.models import DecisionRecord, InstanceRecord
 
-from .record import Decided, Entry, Gone, Loaded, Started
+from .allocated import total
+from .record import Allocated, Decided, Entry, Gone, Loaded, Started
 
 logger = logging.getLogger(__name__)
 
@@ -152,10 +153,19 @@ class Recorder:
         self._rows = rows
 
 
-def _write_instance(entry: Started | Loaded | Gone, rows: dict[InstanceId, int]) -> None:
+def _write_instance(
+    entry: Started | Loaded | Allocated | Gone, rows: dict[InstanceId, int]
+) -> None:
     if isinstance(entry, Started):
+        placement = entry.grant.placement
         row = InstanceRecord.objects.create(
-            preset=entry.preset, revision=entry.revision, started_at=entry.at
+            preset=entry.preset,
+            revision=entry.revision,
+            started_at=entry.at,
+            placement=str(placement.kind),
+            layers=dict(placement.layers),
+            context=entry.grant.context,
+            predicted=total(entry.grant.need),
         )
         rows[entry.instance] = row.pk
         return
@@ -163,6 +173,9 @@ def _write_instance(entry: Started | Loaded | Gone, rows: dict[InstanceId, int])
     if row_key is None:
         return  # its start was dropped or lost
     changed = InstanceRecord.objects.filter(pk=row_key)
+    if isinstance(entry, Allocated):
+        changed.update(actual=total(entry.need))
+        return
     ran = {"pid": entry.pid, "argv": list(entry.argv)}
     if isinstance(entry, Loaded):
         changed.update(**ran)

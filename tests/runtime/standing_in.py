@@ -13,6 +13,7 @@ from typing import Any
 
 from models_registry.launch import LaunchSpec
 from scheduler.core.planner import Planner
+from scheduler.core.sizes import NOTHING_GRANTED, Grant
 from scheduler.core.values import Config
 from scheduler.protocol import Acquire, Refused
 from scheduler.runtime.child import Heard
@@ -88,8 +89,10 @@ class StandInEngine:
         self.generates.set()
         self.probed: list[str] = []
         self.probe_fails = ""
+        self.grants: list[Grant] = []
 
-    def command(self, spec: LaunchSpec, address: Path) -> Command:
+    def command(self, spec: LaunchSpec, address: Path, grant: Grant = NOTHING_GRANTED) -> Command:
+        self.grants.append(grant)
         return Command(("engine", *spec.argv))
 
     async def heeds_exit(self, address: Path) -> bool:

@@ -9,9 +9,10 @@ import pytest
 from django.db import OperationalError
 from django.utils import timezone
 
+from scheduler.core.sizes import HOST, DeviceId, FileId, Grant, Kind, Need, Placement
 from scheduler.core.values import Exit, InstanceId
 from scheduler.models import DecisionRecord, InstanceRecord, prune_record
-from scheduler.runtime.record import Decided, Gone, Loaded, Started
+from scheduler.runtime.record import Allocated, Decided, Gone, Loaded, Started
 from scheduler.runtime.recorder import Recorder
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -42,6 +43,21 @@ def test_an_instance_is_one_row_from_its_start_to_its_end():
     assert (row.reason, row.exit_code, row.signal, row.words) == (
         "crashed", None, 9, "the last line",
     )  # fmt: skip
+
+
+def test_what_was_granted_stands_beside_what_was_allocated():
+    layers = ((DeviceId("CUDA0"), 33),)
+    need = Need(((DeviceId("CUDA0"), 5), (HOST, 1)), ((FileId("m.gguf"), 2),))
+    grant = Grant(Placement(Kind.WHOLE, layers), 8192, need)
+    record(
+        Started(ONE, "a", 1, grant),
+        Allocated(ONE, Need(((DeviceId("CUDA0"), 6),))),
+        Allocated(TWO, need),
+    )
+
+    row = InstanceRecord.objects.get()
+    assert (row.placement, row.layers, row.context) == ("whole", {"CUDA0": 33}, 8192)
+    assert (row.predicted, row.actual) == ({"CUDA0": 5, "Host": 3}, {"CUDA0": 6})
 
 
 def test_a_wake_does_not_change_when_it_was_loaded():
