@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from models_registry.launch import LaunchSpec
@@ -31,6 +32,7 @@ from .engines.base import CannotStart, Command, Engine
 from .exits import describe, exit_of
 from .health import HealthRule, HealthWatch
 from .hearing import Hearing, InDoubt, NotBelieved, Stream
+from .rpc_shapes import Names, need_in_ledger
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +59,7 @@ class InstanceRun:
         spec: LaunchSpec,
         *,
         grant: Grant = NOTHING_GRANTED,
+        names: Names = MappingProxyType({}),
         unreported: int = 0,
         address: Path,
         engine: Engine,
@@ -71,6 +74,7 @@ class InstanceRun:
         self.grant = grant
         self.why = ""
         """Why it is where it is, in words."""
+        self._names = names
         self._unreported = unreported
         self._allocated = Allocated()
         self._allocates = True  # from when it begins to load until it has said all of its memory
@@ -321,7 +325,7 @@ class InstanceRun:
             return
         own = dict(said.own)
         own[HOST] = own.get(HOST, 0) + self._unreported
-        need = Need(tuple(sorted(own.items())), said.mapped)
+        need = need_in_ledger(Need(tuple(sorted(own.items())), said.mapped), self._names)
         if need != self._allocation:
             self._allocation = need
             self._told(self, AllocationReported(self.instance, need))

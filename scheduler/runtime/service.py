@@ -38,6 +38,7 @@ from .oom_kills import OomKills, oom_kill_counter
 from .operations import Operations
 from .owner import Owner
 from .record import Record
+from .rpc_shapes import grant_for_engine
 
 logger = logging.getLogger(__name__)
 
@@ -104,6 +105,7 @@ class SchedulerService:
         catalog = catalog or Catalog(
             self.offer_changed,
             limits_changed=self._limits_changed,
+            rpc=self._devices.rpc if self._devices is not None else (),
             stop_timeout_seconds=self._config.stop_timeout_seconds,
         )
         try:
@@ -176,10 +178,12 @@ class SchedulerService:
     ) -> InstanceRun:
         spec = self.owner.offer.specs[preset]
         known = self.owner.figures.shape_of(spec)
+        names = self.owner.offer.names_for(spec)
         return InstanceRun(
             instance,
             spec,
-            grant=grant,
+            grant=grant_for_engine(grant, names),
+            names=names,
             unreported=known.unreported if known is not None else 0,
             address=fresh_address(self._config.run_folder, instance),
             engine=self.engine,
@@ -203,6 +207,8 @@ class SchedulerService:
         for spec in offer.specs.values():
             if spec.problem:
                 logger.warning("preset %s cannot be started: %s", spec.preset, spec.problem)
+        if self._devices is not None:
+            self._devices.rpc = offer.rpc_servers
         self.owner.offer_changed(offer)
         if not self._has_offered:
             self._has_offered = True

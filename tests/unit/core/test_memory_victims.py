@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from scheduler.core.decisions import AskExit, Drain, Reason
-from scheduler.core.events import AllocationReported
-from scheduler.core.sizes import Need
+from scheduler.core.events import AllocationReported, DevicesRead
+from scheduler.core.sizes import DeviceReading, Need
 from scheduler.core.values import Exit, VictimPolicy
 
 from .story import Story, codes, preset, refused, started
@@ -341,3 +341,14 @@ def test_where_both_slots_and_memory_are_missing_one_victim_that_mends_both_is_e
     assert victims(story.ask(3, "c")) == [1]
     assert story.wait(5) == []
     assert started(story.exit(1)) == ["c"]
+
+
+# Devices that serve one process at a time -------------------------------------------------
+
+
+def test_an_rpc_server_is_one_instances_alone():
+    story = Story(sized("a", 2), sized("b", 2), models_max=0)
+    story.tell(DevicesRead((DeviceReading("gpu", total=10, free=10, exclusive=True),)))
+    story.idle(100, "a")
+
+    assert victims(story.ask(1, "b")) == [1]
