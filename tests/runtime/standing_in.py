@@ -212,10 +212,11 @@ async def staged(
             asyncio.get_running_loop().call_soon(child.say, "ready")
         return child
 
-    def make_run(instance: Any, name: Any, told: Any) -> InstanceRun:
+    def make_run(instance: Any, name: Any, grant: Grant, told: Any) -> InstanceRun:
         return InstanceRun(
             instance,
             owner.offer.specs[name],
+            grant=grant,
             address=Path(f"/nonexistent/{instance}.sock"),
             engine=engine,
             spawn=spawn,
