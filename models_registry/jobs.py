@@ -17,7 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import close_old_connections
-from huey import Huey, RedisHuey, SqliteHuey, crontab
+from huey import Huey, PriorityRedisHuey, SqliteHuey, crontab
 from huey.exceptions import ConfigurationError
 
 from models_registry.errors import ModelsFolderMissing
@@ -36,7 +36,7 @@ def _queue(name: str) -> Huey:
         path = settings.CORRAL_VAR / f"jobs-{name}.sqlite3"
         return SqliteHuey(name, filename=str(path), results=False, immediate=False, timeout=20)
     try:
-        return RedisHuey(
+        return PriorityRedisHuey(
             f"corral-{name}", url=settings.CORRAL_JOBS_REDIS_URL, results=False, immediate=False
         )
     except ConfigurationError as error:

@@ -184,13 +184,14 @@ class Admission:
 
     # Those that are skipped -----------------------------------------------------
 
-    def unmeasured_for_long(self, now: float) -> list[PresetName]:
-        """For half of what they wait for it."""
+    def unmeasured(self, now: float) -> list[tuple[PresetName, bool]]:
+        """Those that wait for their measurement, and whether half of that wait is over."""
         since = now - self._config.measure_wait_seconds / 2
         return [
-            preset
+            (preset, entry.since <= since)
             for preset, outcome in self.skipped.items()
-            if outcome is Outcome.WAITS_FOR_FIGURES and self._queue.entries[preset].since <= since
+            if outcome is Outcome.WAITS_FOR_FIGURES
+            and (entry := self._queue.entries.get(preset)) is not None
         ]
 
     def _without_place(self, entry: Entry, no_place: NoPlace, now: float) -> Step:

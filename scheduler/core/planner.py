@@ -121,9 +121,10 @@ class Planner:
         """Where a preset of this kind would go now, and on a machine with none of ours on it."""
         return self._fitting.now(spec, now), self._fitting.empty(spec)
 
-    def unmeasured_for_long(self, now: float) -> list[PresetName]:
-        """Those whose waiters will not wait for a measurement much longer: a guess is wanted."""
-        return self._admission.unmeasured_for_long(now)
+    def unmeasured(self, now: float) -> list[tuple[PresetName, bool]]:
+        """Those whose waiters wait for a measurement, and whether they will not do so for much
+        longer: then a guess is wanted."""
+        return self._admission.unmeasured(now) if self._admission.skipped else []
 
     @property
     def ledger(self) -> Ledger:

@@ -13,6 +13,9 @@ from models_registry.models import Preset
 from models_registry.ports import SchedulerRefused, SchedulerUnavailable
 from scheduler import tasks
 
+WAITED_FOR = 10
+"""The priority of a measurement for which a request waits; others have none."""
+
 
 class QueueAway(Exception):
     """The jobs' queue cannot be reached; what waits to be put there is tried again later."""
@@ -27,6 +30,15 @@ def order_due(specs: Sequence[LaunchSpec]) -> list[str]:
     except QUEUE_ERRORS as failure:
         raise QueueAway(f"the queue of measurements: {failure}") from failure
     return due
+
+
+def order_first(specs: Sequence[LaunchSpec]) -> None:
+    """Somebody waits for these: their measurements go before all others. Raises QueueAway."""
+    try:
+        for spec in specs:
+            tasks.measure(spec.memory_fingerprint, priority=WAITED_FOR)
+    except QUEUE_ERRORS as failure:
+        raise QueueAway(f"the queue of measurements: {failure}") from failure
 
 
 def order_again(name: str) -> None:

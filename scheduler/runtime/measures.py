@@ -21,7 +21,7 @@ from models_registry.gguf.header import UnreadableHeader
 from models_registry.launch import LaunchSpec, launch_specs
 from models_registry.measurements import StoredShape
 from scheduler.measuring.estimating import estimated_data
-from scheduler.measuring.ordering import QueueAway, order_due
+from scheduler.measuring.ordering import QueueAway, order_due, order_first
 from scheduler.measuring.shapes import NoShape, shape_of, unreported_of
 
 from .figures import KnownShape
@@ -47,12 +47,14 @@ class Orders:
         self._shapes: dict[str, KnownShape] = {}
         self._estimates: dict[str, KnownShape] = {}
 
-    def look(self, estimate: Collection[str] = ()) -> Look:
-        """What the rows know, after what is due was put on the queue. Of the presets named in
-        `estimate` that are not measured, the shape by their headers."""
+    def look(self, estimate: Collection[str] = (), first: Collection[str] = ()) -> Look:
+        """What the rows know, after what is due was put on the queue, the presets named in `first`
+        before all others. Of those in `estimate` that are not measured, the shape by their headers.
+        """
         close_old_connections()
         specs = tuple(launch_specs())
         order_due(specs)
+        order_first([s for s in specs if s.preset in first and s.memory_fingerprint])
         before, self._stored = self._stored, measurements.shapes_of(specs, self._stored)
         self._shapes = {
             fingerprint: shape
@@ -105,9 +107,15 @@ class Measures:
         self._look_every_seconds = look_every_seconds
         self._soon = asyncio.Event()
         self._to_estimate: set[str] = set()
+        self._first: set[str] = set()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="measures")
 
     def look_soon(self) -> None:
+        self._soon.set()
+
+    def hurry(self, preset: str) -> None:
+        """It is waited for: measure it before all others."""
+        self._first.add(preset)
         self._soon.set()
 
     def estimate_soon(self, preset: str) -> None:
@@ -121,8 +129,9 @@ class Measures:
         while True:
             self._soon.clear()
             asked, self._to_estimate = frozenset(self._to_estimate), set()
+            first, self._first = frozenset(self._first), set()
             try:
-                look = await loop.run_in_executor(self._thread, self._orders.look, asked)
+                look = await loop.run_in_executor(self._thread, self._orders.look, asked, first)
             except (DatabaseError, QueueAway) as failure:
                 logger.warning("measurements could not be ordered or read: %s", failure)
             except Exception:  # a row, or an engine's help, that we cannot read

@@ -49,7 +49,7 @@ from .devices.device import Device
 from .devices.watch import DeviceWatch
 from .figures import Figures
 from .instance_run import InstanceRun, News, Told
-from .measures import Look
+from .measures import Look, Measures
 from .memory import corrected, differ, readings, why_there
 from .offer import Offer
 from .record import Decided, Gone, Loaded, Record, Started
@@ -90,7 +90,7 @@ class Owner:
         clock: Callable[[], float],
         record: Record,
         note: Note | None = None,
-        estimate: Callable[[str], None] = lambda preset: None,
+        measures: Measures | None = None,
     ) -> None:
         self.planner = planner
         self.runs: dict[InstanceId, InstanceRun] = {}
@@ -106,7 +106,8 @@ class Owner:
         self.devices: tuple[Device, ...] = ()
         """As they were last read."""
         self.watch: DeviceWatch | None = None
-        self._estimate = estimate
+        self._measures = measures
+        self._hurried: set[tuple[PresetName, bool]] = set()
         self._told_devices: tuple[DeviceReading, ...] = ()
         self._told_specs: tuple[PresetSpec, ...] = ()
         self._inbox: asyncio.Queue[Event | Do] = asyncio.Queue()
@@ -152,6 +153,7 @@ class Owner:
 
         def take() -> None:
             before, self.offer = self.offer, offer.after(self.offer)
+            self._hurried.clear()
             self._tell_presets(offer.renamed_since(before))
 
         self.post(take)
@@ -176,6 +178,17 @@ class Owner:
             pid = self.runs[number].pid
             if pid is not None and (need := corrected(instance, held[number], pid, devices)):
                 self.handle(AllocationReported(number, need))
+
+    def _hurry_measures(self, measures: Measures, now: float) -> None:
+        """L5: what is waited for is measured first; after half of the wait a guess is asked for."""
+        for preset, late in self.planner.unmeasured(now):
+            if (preset, late) in self._hurried:
+                continue
+            self._hurried.add((preset, late))
+            if late:
+                measures.estimate_soon(preset)
+            else:
+                measures.hurry(preset)
 
     def shapes_changed(self, look: Look) -> None:
         """What measurements and estimates now say."""
@@ -223,9 +236,8 @@ class Owner:
             self._carry_out(decision)
         if self.watch is not None:
             self.watch.hurry = self.planner.ledger.next_return() is not None
-        if isinstance(event, Ticked):
-            for preset in self.planner.unmeasured_for_long(now):
-                self._estimate(preset)
+        if self._measures is not None:
+            self._hurry_measures(self._measures, now)
         self._set_alarm(now)
 
     def begin(self, work: Coroutine[Any, Any, None], name: str) -> None:

@@ -84,7 +84,7 @@ class SchedulerService:
             clock=clock,
             record=record,
             note=self._event_log,
-            estimate=measures.estimate_soon if measures is not None else lambda preset: None,
+            measures=measures,
         )
         if devices is not None:
             self.owner.watch = DeviceWatch(devices, ours=self._pids, told=self._devices_seen)
