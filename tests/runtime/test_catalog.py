@@ -122,7 +122,7 @@ async def test_a_first_reading_that_fails_says_so():
 
 async def test_a_preset_without_a_stop_timeout_gets_the_settings():
     async with watching(Table(preset("a"), preset("b", stop_timeout_seconds=3.0))) as (told, _):
-        times = [spec.stop_timeout_seconds for spec in told[0].preset_specs()]
+        times = [spec.stop_timeout_seconds for spec in told[0].preset_specs(lambda spec: None)]
 
         assert times == [10, 3.0]
 

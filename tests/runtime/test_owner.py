@@ -34,6 +34,9 @@ class Script:
     def entries(self):
         return []
 
+    def unmeasured_for_long(self, now):
+        return []
+
     def handle(self, event, now):
         self.heard.append((event, now))
         answer = self._lines.get(type(event).__name__, [])
