@@ -6,14 +6,14 @@ What the admin shows and what is started come from the same two functions: `effe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
 from models_registry.catalogue import Catalogue, Kind, Match, Option
 from models_registry.errors import OptionError as OptionError
 from models_registry.option_values import checked_value, switch
-from models_registry.refused_options import PRESET_FIELDS, refusal, refusal_message
+from models_registry.refused_options import OPERATORS, PRESET_FIELDS, refusal, refusal_message
 
 DEFAULT_PARALLEL = 4
 """What the engine takes for its own `auto`; said aloud, so that the scheduler knows the slots."""
@@ -66,9 +66,9 @@ def effective(
     """
     layers = (
         (Layer.ENVIRONMENT, environment_layer(environment, catalogue)),
-        (Layer.MODEL_FILE, _checked(model_file, catalogue, owned=True)),
+        (Layer.MODEL_FILE, _checked(model_file, catalogue, allowed=_OWNED)),
         (Layer.PRESET, _checked(preset, catalogue)),
-        (Layer.COMMAND_LINE, _checked(command_line, catalogue)),
+        (Layer.COMMAND_LINE, _checked(command_line, catalogue, allowed=OPERATORS)),
     )
     found: dict[str, EffectiveOption] = {}
     for layer, options in layers:
@@ -82,7 +82,8 @@ def environment_layer(environment: Mapping[str, str], catalogue: Catalogue) -> d
     """What the environment sets, by canonical key."""
     layer: dict[str, str] = {}
     for name, match in catalogue.environment_options():
-        if name not in environment or refusal(match.option) or match.option.removed:
+        refused = refusal(match.option) and match.option.key not in OPERATORS
+        if name not in environment or refused or match.option.removed:
             continue
         # llama.cpp: LLAMA_ARG_NO_X counts as set whatever it holds.
         value = "false" if match.negated else environment[name]
@@ -91,11 +92,11 @@ def environment_layer(environment: Mapping[str, str], catalogue: Catalogue) -> d
 
 
 def _checked(
-    options: Mapping[str, str], catalogue: Catalogue, *, owned: bool = False
+    options: Mapping[str, str], catalogue: Catalogue, *, allowed: Collection[str] = ()
 ) -> dict[str, str]:
     layer: dict[str, str] = {}
     for name, value in options.items():
-        match = known_option(name, catalogue, allow_owned=owned)
+        match = known_option(name, catalogue, allowed=allowed)
         layer[match.option.key] = option_value(match, value, name)
     return layer
 
@@ -111,21 +112,22 @@ def _set_parallel(found: dict[str, EffectiveOption]) -> None:
 
 
 def known_option(
-    name: str, catalogue: Catalogue, *, match: Match | None = None, allow_owned: bool = False
+    name: str, catalogue: Catalogue, *, match: Match | None = None, allowed: Collection[str] = ()
 ) -> Match:
-    """What `name` means. Raises OptionError when it is unknown, removed or refused."""
+    """What `name` means. Raises OptionError when it is unknown, removed, or refused and not among
+    what is `allowed` here."""
     match = match or catalogue.find(name)
     plain = name.strip().lstrip("-").replace("_", "-")
     if match is None and plain in PRESET_FIELDS:
         raise OptionError(name, f"set the preset's own field: {PRESET_FIELDS[plain]}")
     if match is None:
-        allowed = (option for option in catalogue.options if not refusal(option))
-        near = catalogue.suggestion(name, allowed)
+        may_be_set = (option for option in catalogue.options if not refusal(option))
+        near = catalogue.suggestion(name, may_be_set)
         hint = f": did you mean {near}?" if near else ": see `llama-server --help`"
         raise OptionError(name, f"llama-server has no such option{hint}")
     if match.option.removed:
         raise OptionError(name, " ".join(match.option.help.split()))
-    if not (allow_owned and match.option.key in _OWNED) and refusal(match.option):
+    if match.option.key not in allowed and refusal(match.option):
         raise OptionError(name, refusal_message(match.option))
     return match
 
@@ -176,7 +178,7 @@ def parse_overlay(tokens: Sequence[str], catalogue: Catalogue) -> dict[str, str]
     while rest:
         token = rest.pop(0)
         match, name, value = _split_token(token, catalogue)
-        match = known_option(name, catalogue, match=match)
+        match = known_option(name, catalogue, match=match, allowed=OPERATORS)
         if value is None:
             if match.option.kind is Kind.FLAG:
                 value = "true"

@@ -110,6 +110,10 @@ _FAMILIES: dict[str, Reason] = {
     r"lora|control-vector|lookup-cache|log-file|.*-(file|path|dir|config)$": Reason.FILES,
 }
 
+OPERATORS = frozenset({"rpc"})
+"""What may stand in the environment or on serve's command line, and in no preset: of these the
+machine has one list, as it has one set of devices."""
+
 _SERVE = "Corral's own is an option of `manage.py serve`"
 
 REMEDIES: dict[str, str] = {
@@ -126,6 +130,7 @@ REMEDIES: dict[str, str] = {
     "offline": "downloads go through Corral, and children run offline",
     "slots": "it is always on",
     "webui": "the child's own page is always off",
+    "rpc": "name the machine's RPC servers in LLAMA_ARG_RPC, or on serve's command line",
 }
 
 PRESET_FIELDS: dict[str, str] = {

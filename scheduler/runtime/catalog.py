@@ -60,13 +60,11 @@ class Catalog:
         *,
         stop_timeout_seconds: float,
         limits_changed: Callable[[Limits], None] = lambda limits: None,
-        rpc: Sequence[str] = (),
         registry: Registry | None = None,
         look_every_seconds: float = LOOK_EVERY_SECONDS,
     ) -> None:
         self._changed = changed
         self._limits_changed = limits_changed
-        self._rpc = rpc
         self._stop_timeout_seconds = stop_timeout_seconds
         self._registry = registry or Registry()
         self._look_every_seconds = look_every_seconds
@@ -124,4 +122,4 @@ class Catalog:
         return revision != self._last.revision
 
     def _offer(self, revision: int, specs: Sequence[LaunchSpec]) -> Offer:
-        return Offer.of(revision, specs, self._stop_timeout_seconds, self._rpc)
+        return Offer.of(revision, specs, self._stop_timeout_seconds)

@@ -32,7 +32,7 @@ from .engines.base import CannotStart, Command, Engine
 from .exits import describe, exit_of
 from .health import HealthRule, HealthWatch
 from .hearing import Hearing, InDoubt, NotBelieved, Stream
-from .rpc_shapes import Names, need_in_ledger
+from .rpc_children import Names, need_in_ledger
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,6 @@ from scheduler.core.sizes import FixedShape, OpenShape
 from scheduler.core.values import PresetName, PresetSpec, Priority
 
 from .figures import KnownShape
-from .rpc_shapes import Names, all_servers, names_for, shape_in_ledger
 
 ShapeOf = Callable[[LaunchSpec], KnownShape | None]
 
@@ -24,8 +23,6 @@ class Offer:
     default_stop_timeout_seconds: float = 10.0
     known: bool = False
     """Whether the registry has been read at all."""
-    rpc_servers: tuple[str, ...] = ()
-    """All of the machine, in the ledger's order."""
     load_seconds: Mapping[str, float] = field(default_factory=dict)
     """By preset, how long its loads took, as far as that is known."""
 
@@ -35,11 +32,8 @@ class Offer:
         revision: int,
         specs: Sequence[LaunchSpec],
         stop_timeout_seconds: float,
-        rpc: Sequence[str] = (),
     ) -> Offer:
-        """`rpc` are the servers of the whole machine."""
         return cls(
-            rpc_servers=all_servers(rpc, specs),
             revision=revision,
             specs={spec.preset: spec for spec in specs},
             aliases={alias: spec.preset for spec in specs for alias in spec.aliases},
@@ -84,10 +78,6 @@ class Offer:
             if name not in self.specs and name in self.aliases
         )
 
-    def names_for(self, spec: LaunchSpec) -> Names:
-        """The ledger's names of the RPC devices that a child of this preset numbers otherwise."""
-        return names_for(spec, self.rpc_servers)
-
     def preset_specs(self, shape_of: ShapeOf) -> tuple[PresetSpec, ...]:
         """In the order of their names, with what is known of what each takes in memory."""
         return tuple(
@@ -96,9 +86,7 @@ class Offer:
 
     def preset_spec(self, spec: LaunchSpec, known: KnownShape | None) -> PresetSpec:
         """L5: what has a fingerprint, and no figures that are its own, is being measured."""
-        shape = None
-        if known is not None:
-            shape = shape_in_ledger(known.shape, self.names_for(spec))
+        shape = known.shape if known is not None else None
         return PresetSpec(
             name=PresetName(spec.preset),
             fingerprint=spec.fingerprint,

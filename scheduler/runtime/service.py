@@ -38,7 +38,7 @@ from .oom_kills import OomKills, oom_kill_counter
 from .operations import Operations
 from .owner import Owner
 from .record import Record
-from .rpc_shapes import grant_for_engine
+from .rpc_children import grant_for_child, told_of
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +105,6 @@ class SchedulerService:
         catalog = catalog or Catalog(
             self.offer_changed,
             limits_changed=self._limits_changed,
-            rpc=self._devices.rpc if self._devices is not None else (),
             stop_timeout_seconds=self._config.stop_timeout_seconds,
         )
         try:
@@ -178,11 +177,12 @@ class SchedulerService:
     ) -> InstanceRun:
         spec = self.owner.offer.specs[preset]
         known = self.owner.figures.shape_of(spec)
-        names = self.owner.offer.names_for(spec)
+        servers = self._devices.rpc if self._devices is not None else ()
+        spec, names = told_of(spec, grant, servers)
         return InstanceRun(
             instance,
             spec,
-            grant=grant_for_engine(grant, names),
+            grant=grant_for_child(grant, names),
             names=names,
             unreported=known.unreported if known is not None else 0,
             address=fresh_address(self._config.run_folder, instance),
@@ -207,8 +207,6 @@ class SchedulerService:
         for spec in offer.specs.values():
             if spec.problem:
                 logger.warning("preset %s cannot be started: %s", spec.preset, spec.problem)
-        if self._devices is not None:
-            self._devices.rpc = offer.rpc_servers
         self.owner.offer_changed(offer)
         if not self._has_offered:
             self._has_offered = True

@@ -1,0 +1,59 @@
+"""A child hears of the RPC servers that it uses, and of no other."""
+
+from __future__ import annotations
+
+from models_registry.launch import LaunchSpec
+from scheduler.core.sizes import FIXED, ON_HOST, Grant, Kind, Need, Placement
+from scheduler.runtime.rpc_children import grant_for_child, need_in_ledger, told_of
+
+SERVERS = ("one:1", "two:2", "three:3")
+SPEC = LaunchSpec("m", (), "", ("--model", "m.gguf", "--rpc", ",".join(SERVERS), "-c", "9"), 1, "")
+
+
+def on(*layers: tuple[str, int]) -> Grant:
+    kind = Kind.WHOLE if len(layers) == 1 else Kind.SPREAD
+    return Grant(Placement(kind, layers), 4096, Need())
+
+
+def test_one_that_is_on_the_second_server_is_told_of_that_alone():
+    spec, names = told_of(SPEC, on(("RPC1", 3)), SERVERS)
+
+    assert spec.argv == ("--model", "m.gguf", "-c", "9", "--rpc", "two:2")
+    assert names == {"RPC0": "RPC1"}
+
+
+def test_its_device_is_the_first_that_it_knows():
+    grant = on(("RPC1", 3))
+    _, names = told_of(SPEC, grant, SERVERS)
+
+    assert grant_for_child(grant, names).placement.layers == (("RPC0", 3),)
+
+
+def test_one_that_is_spread_is_told_of_its_two():
+    spec, names = told_of(SPEC, on(("RPC0", 2), ("RPC2", 1)), SERVERS)
+
+    assert spec.argv[-1] == "one:1,three:3"
+    assert names == {"RPC1": "RPC2"}
+
+
+def test_one_on_the_host_is_told_of_none():
+    spec, names = told_of(SPEC, Grant(ON_HOST, 4096), SERVERS)
+
+    assert "--rpc" not in spec.argv
+    assert names == {}
+
+
+def test_one_whose_options_say_where_it_goes_is_told_of_all():
+    assert told_of(SPEC, Grant(FIXED, 4096), SERVERS) == (SPEC, {})
+
+
+def test_a_machine_without_servers_changes_nothing():
+    spec = LaunchSpec("m", (), "", ("--model", "m.gguf"), 1, "")
+
+    assert told_of(spec, on(("CUDA0", 3)), ()) == (spec, {})
+
+
+def test_what_the_child_reports_is_counted_on_the_machines_device():
+    assert need_in_ledger(Need((("RPC0", 3), ("Host", 1))), {"RPC0": "RPC1"}) == Need(
+        (("RPC1", 3), ("Host", 1))
+    )
