@@ -78,7 +78,7 @@ def device_states(owner: Owner) -> DevicesState:
     return DevicesState(
         [
             _state(owner, device, ledger.devices[name], free[name])
-            for device in owner.devices
+            for device in owner.memory.devices
             if (name := device.reading.device) in ledger.devices
         ]
     )

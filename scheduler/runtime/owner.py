@@ -29,7 +29,6 @@ from scheduler.core.decisions import (
 )
 from scheduler.core.events import (
     AllocationReported,
-    DevicesRead,
     Event,
     Exited,
     LoadingReported,
@@ -41,16 +40,14 @@ from scheduler.core.events import (
     Ticked,
 )
 from scheduler.core.planner import Planner
-from scheduler.core.sizes import DeviceReading
 from scheduler.core.sizes import Grant as MemoryGrant
 from scheduler.core.values import InstanceId, PresetName, PresetSpec, Refusal, RequestId
 
-from .devices.device import Device
-from .devices.watch import DeviceWatch
 from .figures import Figures
 from .instance_run import InstanceRun, News, Told
 from .measures import Look, Measures
-from .memory import corrected, differ, readings, why_there
+from .memory import why_there
+from .memory_side import Memory
 from .offer import Offer
 from .record import Decided, Gone, Loaded, Record, Started
 from .waiting import Waiting
@@ -103,12 +100,7 @@ class Owner:
         self._wake = wake
         self._record = record
         self._note = note
-        self.devices: tuple[Device, ...] = ()
-        """As they were last read."""
-        self.watch: DeviceWatch | None = None
-        self._measures = measures
-        self._hurried: set[tuple[PresetName, bool]] = set()
-        self._told_devices: tuple[DeviceReading, ...] = ()
+        self.memory = Memory(self, measures)
         self._told_specs: tuple[PresetSpec, ...] = ()
         self._inbox: asyncio.Queue[Event | Do] = asyncio.Queue()
         self._ending = False
@@ -153,42 +145,10 @@ class Owner:
 
         def take() -> None:
             before, self.offer = self.offer, offer.after(self.offer)
-            self._hurried.clear()
+            self.memory.offer_changed()
             self._tell_presets(offer.renamed_since(before))
 
         self.post(take)
-
-    def devices_seen(self, devices: tuple[Device, ...]) -> None:
-        """By whoever watches them, about once a second."""
-
-        def take() -> None:
-            self.devices = devices
-            seen = readings(devices)
-            returning = self.planner.ledger.next_return() is not None
-            if returning or differ(self._told_devices, seen):
-                self._told_devices = seen
-                self.handle(DevicesRead(seen))
-            self._correct(devices)
-
-        self.post(take)
-
-    def _correct(self, devices: tuple[Device, ...]) -> None:
-        held = self.planner.ledger.held
-        for number, instance in list(self.planner.instances.items()):
-            pid = self.runs[number].pid
-            if pid is not None and (need := corrected(instance, held[number], pid, devices)):
-                self.handle(AllocationReported(number, need))
-
-    def _hurry_measures(self, measures: Measures, now: float) -> None:
-        """L5: what is waited for is measured first; after half of the wait a guess is asked for."""
-        for preset, late in self.planner.unmeasured(now):
-            if (preset, late) in self._hurried:
-                continue
-            self._hurried.add((preset, late))
-            if late:
-                measures.estimate_soon(preset)
-            else:
-                measures.hurry(preset)
 
     def shapes_changed(self, look: Look) -> None:
         """What measurements and estimates now say."""
@@ -234,10 +194,7 @@ class Owner:
                 self._note(now, event, decisions)  # also the event that shows a bug in the core
         for decision in decisions:
             self._carry_out(decision)
-        if self.watch is not None:
-            self.watch.hurry = self.planner.ledger.next_return() is not None
-        if self._measures is not None:
-            self._hurry_measures(self._measures, now)
+        self.memory.after_step(now)
         self._set_alarm(now)
 
     def begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
@@ -316,8 +273,7 @@ class Owner:
     def _bury(self, instance: InstanceId) -> None:
         run = self.runs.pop(instance)
         run.over.set()
-        if self.watch is not None:
-            self.watch.look_soon()
+        self.memory.something_exited()
         self._record(Gone(instance, run.pid, run.argv, run.end_reason, run.exit))
 
     async def _woken(self, run: InstanceRun) -> None:

@@ -87,7 +87,7 @@ class SchedulerService:
             measures=measures,
         )
         if devices is not None:
-            self.owner.watch = DeviceWatch(devices, ours=self._pids, told=self._devices_seen)
+            self.owner.memory.watch = DeviceWatch(devices, ours=self._pids, told=self._devices_seen)
         self._seen_devices = asyncio.Event()
         self.operations = Operations(
             self.owner,
@@ -113,8 +113,8 @@ class SchedulerService:
                 await self._serve(catalog)
         finally:
             await catalog.close()
-            if self.owner.watch is not None:
-                await self.owner.watch.close()
+            if self.owner.memory.watch is not None:
+                await self.owner.memory.watch.close()
             if self._measures is not None:
                 await self._measures.close()
             if self._event_log is not None:
@@ -142,8 +142,8 @@ class SchedulerService:
             if self._measures is not None:
                 watch = self._measures.watch(self.owner.shapes_changed)
                 sides.append(tasks.create_task(watch, name="measures"))
-            if self.owner.watch is not None:
-                sides.append(tasks.create_task(self.owner.watch.run(), name="devices"))
+            if self.owner.memory.watch is not None:
+                sides.append(tasks.create_task(self.owner.memory.watch.run(), name="devices"))
                 await self._first_look()
             logger.info("listening on %s", self._config.control_socket)
             await tasks.create_task(self.owner.run(), name="owner")
@@ -160,14 +160,14 @@ class SchedulerService:
             logger.warning("the devices do not answer yet: models start without their figures")
 
     def _devices_seen(self, devices: tuple[Device, ...]) -> None:
-        self.owner.devices_seen(devices)
+        self.owner.memory.seen(devices)
         self._seen_devices.set()
 
     def _limits_changed(self, limits: Limits) -> None:
         if self._devices is not None:
             self._devices.limits = limits
-        if self.owner.watch is not None:
-            self.owner.watch.look_soon()
+        if self.owner.memory.watch is not None:
+            self.owner.memory.watch.look_soon()
 
     def _pids(self) -> set[int]:
         return {run.pid for run in self.owner.runs.values() if run.pid is not None}

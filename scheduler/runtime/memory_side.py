@@ -1,0 +1,78 @@
+"""The owner's dealings with memory: the devices that are watched, the measurements that are late."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scheduler.core.events import AllocationReported, DevicesRead
+from scheduler.core.sizes import DeviceReading
+from scheduler.core.values import PresetName
+
+from .devices.device import Device
+from .devices.watch import DeviceWatch
+from .measures import Measures
+from .memory import corrected, differ, readings
+
+if TYPE_CHECKING:
+    from .owner import Owner
+
+
+class Memory:
+    """`devices` are as they were last read; `watch` is who reads them, if anybody does."""
+
+    def __init__(self, owner: Owner, measures: Measures | None) -> None:
+        self.devices: tuple[Device, ...] = ()
+        self.watch: DeviceWatch | None = None
+        self._owner = owner
+        self._measures = measures
+        self._told: tuple[DeviceReading, ...] = ()
+        self._hurried: set[tuple[PresetName, bool]] = set()
+
+    def seen(self, devices: tuple[Device, ...]) -> None:
+        """By whoever watches them, about once a second."""
+
+        def take() -> None:
+            owner, seen = self._owner, readings(devices)
+            self.devices = devices
+            if self._returning or differ(self._told, seen):
+                self._told = seen
+                owner.handle(DevicesRead(seen))
+            self._correct(devices)
+
+        self._owner.post(take)
+
+    def something_exited(self) -> None:
+        """What it held is free when a reading shows it."""
+        if self.watch is not None:
+            self.watch.look_soon()
+
+    def after_step(self, now: float) -> None:
+        if self.watch is not None:
+            self.watch.hurry = self._returning
+        if self._measures is not None:
+            self._hurry(self._measures, now)
+
+    def offer_changed(self) -> None:
+        self._hurried.clear()
+
+    @property
+    def _returning(self) -> bool:
+        return self._owner.planner.ledger.next_return() is not None
+
+    def _correct(self, devices: tuple[Device, ...]) -> None:
+        owner = self._owner
+        for number, instance in list(owner.planner.instances.items()):
+            pid, held = owner.runs[number].pid, owner.planner.ledger.held[number]
+            if pid is not None and (need := corrected(instance, held, pid, devices)):
+                owner.handle(AllocationReported(number, need))
+
+    def _hurry(self, measures: Measures, now: float) -> None:
+        """L5: what is waited for is measured first; after half of the wait a guess is asked for."""
+        for preset, late in self._owner.planner.unmeasured(now):
+            if (preset, late) in self._hurried:
+                continue
+            self._hurried.add((preset, late))
+            if late:
+                measures.estimate_soon(preset)
+            else:
+                measures.hurry(preset)
