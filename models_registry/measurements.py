@@ -200,6 +200,14 @@ def claim(fingerprint: str) -> Measurement | None:
     return Measurement.objects.get(fingerprint=fingerprint)
 
 
+def postpone(claimed: Measurement) -> None:
+    """Its device is in use: it is ordered again when LOST_AFTER has passed, and no attempt was
+    made."""
+    Measurement.objects.filter(pk=claimed.pk, started_at=claimed.started_at).update(
+        started_at=None, ordered_at=timezone.now(), attempts=F("attempts") - 1
+    )
+
+
 def store(
     claimed: Measurement,
     devices: Sequence[Mapping[str, Any]],

@@ -45,6 +45,10 @@ def measure_row(fingerprint: str, *, engine: Engine, run_folder: Path, socket: P
     try:
         if spec is None:
             raise NotMeasured(GONE)
+        if _is_in_use(spec, socket):
+            logger.info("%s is measured later: an RPC server of its is in use", spec.preset)
+            measurements.postpone(claimed)
+            return
         found = measure(spec, engine, run_folder)
         if _spec_of(fingerprint, claimed.preset) is None:
             raise NotMeasured(GONE)  # in the meantime: who knows which of the two was read
@@ -66,6 +70,23 @@ def measure_row(fingerprint: str, *, engine: Engine, run_folder: Path, socket: P
     if stored:
         logger.info("%s takes %s", spec.preset, dict(totals(found.devices)))
         _report(spec, found, socket)
+
+
+def _is_in_use(spec: LaunchSpec, socket: Path) -> bool:
+    """An RPC server serves one process at a time: whoever asks meanwhile waits, and the server ends
+    when such a one is killed. Without a scheduler nothing runs."""
+    servers = _rpc_servers(spec)
+    if not servers:
+        return False
+    try:
+        running = {each["preset"] for each in call(socket, protocol.Snapshot(id=1))["instances"]}
+    except Refused:
+        return False
+    return any(servers & _rpc_servers(other) for other in launch_specs() if other.preset in running)
+
+
+def _rpc_servers(spec: LaunchSpec) -> set[str]:
+    return set(spec.memory_options.get("rpc", "").split(",")) - {""}
 
 
 def _estimate(spec: LaunchSpec | None) -> dict[str, Any] | None:

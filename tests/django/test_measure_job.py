@@ -21,8 +21,10 @@ from models_registry.jobs import measures
 from models_registry.launch import launch_specs
 from models_registry.models import Measurement, Preset
 from scheduler import tasks
+from scheduler.core.sizes import OpenShape
 from scheduler.measuring.job import measure_row
 from scheduler.measuring.ordering import order_due
+from scheduler.measuring.shapes import shape_of
 from scheduler.ports import ControlSocketScheduler
 from scheduler.runtime.engines.llama_server import LlamaServer
 from tests.process.running import children, short_var
@@ -78,8 +80,8 @@ def run(folder: Path, fingerprint: str = "") -> Measurement:
 
 
 @contextmanager
-def listening(path: Path) -> Iterator[list[dict[str, Any]]]:
-    """A scheduler that takes whatever it is told."""
+def listening(path: Path, ok: dict[str, Any] | None = None) -> Iterator[list[dict[str, Any]]]:
+    """A scheduler that answers `ok` to the one thing that it is told."""
     told: list[dict[str, Any]] = []
     server = socket.socket(socket.AF_UNIX)
     server.bind(str(path))
@@ -90,7 +92,7 @@ def listening(path: Path) -> Iterator[list[dict[str, Any]]]:
         with connection, connection.makefile("rwb") as lines:
             asked = json.loads(lines.readline())
             told.append(asked)
-            lines.write(json.dumps({"id": asked["id"], "ok": {}}).encode() + b"\n")
+            lines.write(json.dumps({"id": asked["id"], "ok": ok or {}}).encode() + b"\n")
 
     thread = threading.Thread(target=answer, daemon=True)
     thread.start()
@@ -128,6 +130,41 @@ def test_the_scheduler_is_told(folder: Path) -> None:
             "devices": {"Host": 197 * MIB},
         }
     ]
+
+
+def test_on_an_rpc_server_that_is_in_use_it_is_put_off(folder: Path, settings: Settings) -> None:
+    settings.CORRAL_COMMAND_LINE = {"rpc": "127.0.0.1:50052"}
+    with listening(folder / "control.sock", {"instances": [{"preset": "a"}]}) as told:
+        row = run(folder)
+
+    assert [asked["op"] for asked in told] == ["snapshot"]
+    assert (row.state, row.started_at, row.attempts) == ("pending", None, 0)
+
+
+def test_a_file_that_cannot_be_read_is_refused_and_its_preset_says_why(
+    folder: Path, preset: Preset
+) -> None:
+    path = Path(preset.model_file.path)
+    path.unlink()  # it is a link to the one that all tests have
+    path.write_bytes(b"GGUF, or so it says")
+    row = run(folder)
+
+    assert row.state == "unreadable"
+    [spec] = launch_specs()
+    assert spec.problem == f"its file cannot be read: {row.error}"
+    assert measurements.shapes_of([spec]) == {}
+
+
+def test_what_cannot_be_measured_is_estimated_by_its_header(folder: Path, preset: Preset) -> None:
+    flags(preset, "--exit-code 1")
+    row = run(folder)
+
+    [stored] = measurements.shapes_of(launch_specs()).values()
+    assert (row.state, stored.estimated) == ("failed", True)
+    shape = shape_of(stored.data)
+    assert isinstance(shape, OpenShape)
+    assert shape.contexts == (4096,)
+    assert shape.devices == ("CUDA0",)
 
 
 def test_a_second_run_does_nothing(folder: Path, preset: Preset, tmp_path: Path) -> None:
