@@ -234,7 +234,7 @@ class Admission:
         sleeper = self._fleet.current(entry.preset)
         assert sleeper is not None
         if not self._siting.wakes_in_place(sleeper):
-            return Outcome.MOVED_ON, [leaving.ask_exit(sleeper, Reason.MOVED, now, entry.preset)]
+            return Outcome.MOVED_ON, [leaving.leave(sleeper, Reason.MOVED, now)]
         entry.wakes, entry.site = sleeper, Site(sleeper.grant.placement, sleeper.takes)
         shortage = self._room.shortage(entry)
         if shortage and entry.startup_only:

@@ -96,7 +96,8 @@ class Beside:
         if entry.startup_only or self._starting.need(entry) is not Need.START:
             return False
         if self._room.is_ready(entry):
-            return self._room.free_now(entry)
+            no_place = self._siting.settle(entry, self._presets[entry.preset])
+            return no_place is None and self._room.free_now(entry)
         return (
             self._ledger.limits
             and not head.await_room

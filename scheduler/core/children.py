@@ -17,8 +17,8 @@ from .events import (
 from .failures import failed_to_load
 from .granting import Granting
 from .instances import Instance
-from .siting import surplus_of
-from .sizes import NO_NEED, Need, added
+from .siting import surplus_after
+from .sizes import NO_NEED, Need
 from .states import Cue, State
 from .timers import idle_end
 from .values import Code, Exit, Refusal
@@ -82,10 +82,13 @@ class Children:
             instance.loaded_at = instance.last_used = now  # its `ready` was lost
         instance.advance(Cue.ASLEEP)
         instance.beside = False
-        self._ledger.hold(instance.id, NO_NEED)
+        if instance.idle:
+            self._ledger.hold(instance.id, NO_NEED)
 
     def _note_ready(self, instance: Instance, now: float) -> list[Decision]:
         before, wakes = instance.state, instance.has_loaded
+        if instance.child is State.SLEEPING:
+            self._ledger.hold(instance.id, instance.takes)  # it woke without a word
         if instance.child is State.LOADING and not instance.leaving and not wakes:
             self._learned.note_load(instance.preset.name, now - instance.load_began_at)
         instance.advance(Cue.READY)
@@ -111,11 +114,10 @@ class Children:
         if instance.child is State.SLEEPING:
             return
         instance.allocated = need
-        if instance.grant.need and not instance.stale:
-            surplus = surplus_of(instance.grant.need, need)
-            self._surplus[instance.preset.name] = added(
-                self._surplus.get(instance.preset.name, ()), surplus
-            )
+        if instance.grant.need and not instance.stale and not instance.alone:
+            preset = instance.preset.name
+            before = self._surplus.get(preset, ())
+            self._surplus[preset] = surplus_after(before, instance.grant, need)
 
     def _end_abandoned(self, instance: Instance, busy: int, now: float) -> None:
         """Abandoned leases end as the busy slots fall below the leases, the oldest first."""

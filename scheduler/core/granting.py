@@ -7,6 +7,7 @@ from .books import Books
 from .decisions import Decision, Grant, Reject
 from .events import Requested
 from .instances import Instance, Lease
+from .sizes import NO_NEED
 from .states import State
 from .values import Kind, PresetName, Refusal, RequestId, TenantId
 from .wait_queue import Entry, Waiter
@@ -21,6 +22,7 @@ class Granting:
         self._order = books.order
         self._shares = books.shares
         self._learned = books.learned
+        self._ledger = books.ledger
         self._look_seconds = books.config.look_seconds
 
     def all_that_fit(self, entry: Entry, instance: Instance | None, now: float) -> list[Decision]:
@@ -73,6 +75,8 @@ class Granting:
         elif not self._fleet.end_look(request):
             instance = self._fleet.leases.get(request)
             if instance is not None and (lease := self._fleet.end_lease(request, now)):
+                if instance.idle and instance.child is State.SLEEPING:
+                    self._ledger.hold(instance.id, NO_NEED)  # it fell asleep under it (L8)
                 if answered:
                     self._learned.note_answer(instance.preset.name, now - lease.since, tokens)
                 self.settle(lease, now, tokens)

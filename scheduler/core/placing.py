@@ -106,6 +106,14 @@ def missing(need: Need, free: Free, mapped: Mapped = NOTHING_MAPPED) -> Bytes:
     )
 
 
+def less(free: Free, taken: Bytes) -> Free:
+    """What of this is left."""
+    if not taken:
+        return free
+    gone = dict(taken)
+    return {device: size - gone.get(device, 0) for device, size in free.items()}
+
+
 def largest(shape: Shape, placement: Placement, free: Free, mapped: Mapped = NOTHING_MAPPED) -> int:
     """L2: the step of the largest context that fits; 0 also when none does."""
     for step in range(steps(shape) - 1, 0, -1):
@@ -237,8 +245,8 @@ class _Side:
         if HOST not in self.free:
             return True
         own, mapped = self.at.on_host(on_devices, self.kind)
-        already = self.mapped.get(self.at.shape.file, 0)
-        return own + max(0, mapped - already) <= self.free[HOST]
+        taken = own + max(0, mapped - self.mapped.get(self.at.shape.file, 0))
+        return not taken or taken <= self.free[HOST]
 
     def divided(self, count: int) -> Placement | None:
         """The last `count` layers on the fewest devices that suffice, those with most free first;

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from .books import Books
 from .instances import Instance
 from .ledger import NOBODY
-from .placing import clipped, context_at, missing, need_of, steps, tiers
+from .placing import clipped, context_at, less, missing, need_of, steps, tiers
 from .sizes import (
     FIXED,
     HOST,
@@ -71,11 +71,11 @@ class Siting:
             entry.sites, entry.site = (ANYWHERE,), ANYWHERE
             return None
         if self._failures.too_large(entry.preset):
-            empty: _Room = (dict(self._ledger.empty()), {})
-            return NoPlace(Code.MODEL_TOO_LARGE, self._short(spec, shape, empty))
+            return NoPlace(Code.MODEL_TOO_LARGE, self._short(spec, shape, self._empty()))
         pinned = self._pinned(gone)
         roomy = self._ledger.roomy([i.id for i in pinned])
         sites = self._best(spec, shape, self._ledger.free(gone), roomy)
+        sites = sites or self._alone(spec, shape, pinned)
         if not sites:
             return self._whose_fault(spec, shape, pinned)
         entry.sites = sites
@@ -93,38 +93,49 @@ class Siting:
             yield from (site for site in sites if site.placement not in best)
 
     def _best(self, spec: PresetSpec, shape: Shape, free: _Room, roomy: _Room) -> tuple[Site, ...]:
-        found = next(self._kinds(spec, shape, free, roomy), ())
-        return found or self._alone(spec, shape)
+        return next(self._kinds(spec, shape, free, roomy), ())
 
     def _kinds(
         self, spec: PresetSpec, shape: Shape, free: _Room, roomy: _Room
     ) -> Iterator[tuple[Site, ...]]:
         """Of each kind, the best first, the sites that there would be."""
-        kinds = tiers(shape, free[0], roomy[0], mapped=free[1], mapped_roomy=roomy[1])
+        surplus = self._surplus.get(spec.name, ())
+        rooms = less(free[0], surplus), less(roomy[0], surplus)
+        kinds = tiers(shape, *rooms, mapped=free[1], mapped_roomy=roomy[1])
         for tier in kinds:
             found = [self._site(spec, shape, placement) for placement in tier.placements]
             if sites := tuple(site for site in found if not missing(site.need, *roomy)):
                 yield sites
 
-    def _alone(self, spec: PresetSpec, shape: Shape) -> tuple[Site, ...]:
+    def _alone(
+        self, spec: PresetSpec, shape: Shape, pinned: Collection[Instance]
+    ) -> tuple[Site, ...]:
         """L6: what is too large by a guess only is tried once, with all of its devices."""
-        if not spec.estimated or not isinstance(shape, FixedShape):
+        if not _may_be_tried_alone(spec, shape) or self._holding(pinned):
             return ()
-        if any(instance.id in self._ledger.held for instance in self._pinned()):
+        if self._has_a_site(spec, shape, self._empty()):
             return ()
-        _, need = shape.sizes[0]
         most, _ = self._ledger.roomy(())
-        return (Site(FIXED, clipped(need, most), alone=True),)
+        return (Site(FIXED, clipped(need_of(shape, FIXED, 0), most), alone=True),)
 
     def _whose_fault(self, spec: PresetSpec, shape: Shape, pinned: Collection[Instance]) -> NoPlace:
-        empty: _Room = (dict(self._ledger.empty()), {})
-        if not self._has_a_site(spec, shape, empty):
-            return NoPlace(Code.MODEL_TOO_LARGE, self._short(spec, shape, empty))
-        if pinned and self._has_a_site(spec, shape, self._ledger.roomy(())):
-            names = tuple(sorted(instance.preset.name for instance in pinned))
+        names = self._holding(pinned)
+        if not self._has_a_site(spec, shape, self._empty()):
+            if names and _may_be_tried_alone(spec, shape):
+                return NoPlace(Code.BLOCKED_BY_PINNED, blocked_by=names)
+            return NoPlace(Code.MODEL_TOO_LARGE, self._short(spec, shape, self._empty()))
+        if names and self._has_a_site(spec, shape, self._ledger.roomy(())):
             return NoPlace(Code.BLOCKED_BY_PINNED, blocked_by=names)
         roomy = self._ledger.roomy([i.id for i in pinned])
         return NoPlace(Code.MEMORY_IN_USE, self._short(spec, shape, roomy))
+
+    def _holding(self, pinned: Collection[Instance]) -> tuple[PresetName, ...]:
+        """Those that hold any memory."""
+        holding = [i for i in pinned if self._ledger.held.get(i.id)]
+        return tuple(sorted(instance.preset.name for instance in holding))
+
+    def _empty(self) -> _Room:
+        return dict(self._ledger.empty()), {}
 
     def _has_a_site(self, spec: PresetSpec, shape: Shape, room: _Room) -> bool:
         return any(self._kinds(spec, shape, room, room))
@@ -142,10 +153,16 @@ class Siting:
         return Site(placement, self._need(spec, shape, placement, 0))
 
     def _need(self, spec: PresetSpec, shape: Shape, placement: Placement, step: int) -> Need:
-        """With what an earlier instance took beyond its grant."""
+        """With what an earlier instance took beyond its grant, on the devices of this one."""
         need = need_of(shape, placement, step)
-        more = self._surplus.get(spec.name)
-        return Need(added(need.own, more), need.mapped) if more else need
+        if not self._surplus.get(spec.name):
+            return need
+        return Need(added(need.own, self._surplus_on(spec, need)), need.mapped)
+
+    def _surplus_on(self, spec: PresetSpec, need: Need) -> Bytes:
+        own = dict(need.own)
+        surplus = self._surplus.get(spec.name, ())
+        return tuple((d, size) for d, size in surplus if d in own or d == HOST)
 
     def _pinned(self, gone: Collection[InstanceId] = NOBODY) -> list[Instance]:
         return [i for i in self._fleet.pinned.values() if not i.leaving and i.id not in gone]
@@ -182,7 +199,8 @@ class Siting:
         free, files = self._ledger.free(gone, beside)
         step = self._largest(spec, spec.shape, site.placement, free, files)
         need = self._need(spec, spec.shape, site.placement, step)
-        return Grant(site.placement, context_at(spec.shape, step), need), step
+        context, surplus = context_at(spec.shape, step), self._surplus_on(spec, need)
+        return Grant(site.placement, context, need, surplus), step
 
     def _largest(
         self,
@@ -214,10 +232,27 @@ class Siting:
         return not missing(sleeper.takes, *self._ledger.roomy(staying))
 
 
-def surplus_of(granted: Need, allocated: Need) -> Bytes:
-    """By how much it took more than it was granted, on each device."""
-    own, files = dict(granted.own), dict(granted.mapped)
-    over = {device: size - own.get(device, 0) for device, size in allocated.own}
-    for file, size in allocated.mapped:
-        over[HOST] = over.get(HOST, 0) + size - files.get(file, 0)
-    return tuple((device, size) for device, size in over.items() if size > 0)
+def _may_be_tried_alone(spec: PresetSpec, shape: Shape) -> bool:
+    """L6: that it is too large is a guess, and there is nothing to choose."""
+    return spec.estimated and isinstance(shape, FixedShape)
+
+
+def surplus_after(before: Bytes, grant: Grant, allocated: Need) -> Bytes:
+    """L2: by how much instances of a preset took more on each device than its figures say, at the
+    most so far."""
+    over = _on_each(allocated)
+    for device, size in _on_each(grant.need).items():
+        over[device] = over.get(device, 0) - size
+    for device, size in grant.surplus:
+        over[device] = over.get(device, 0) + size
+    most = dict(before)
+    for device, size in over.items():
+        most[device] = max(size, most.get(device, 0))
+    return tuple((device, size) for device, size in most.items() if size > 0)
+
+
+def _on_each(need: Need) -> dict[DeviceId, int]:
+    own = dict(need.own)
+    for _, size in need.mapped:
+        own[HOST] = own.get(HOST, 0) + size
+    return own

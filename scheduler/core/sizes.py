@@ -67,11 +67,13 @@ ON_HOST = Placement(Kind.HOST)
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What an instance is started with, and holds from then on. `context` 0: as its options say."""
+    """What an instance is started with, and holds from then on. `context` 0: as its options say.
+    `surplus` is the part of `need` that earlier instances took beyond their figures."""
 
     placement: Placement = FIXED
     context: int = 0
     need: Need = NO_NEED
+    surplus: Bytes = ()
 
 
 NOTHING_GRANTED = Grant()

@@ -1,4 +1,4 @@
-"""The owner's dealings with memory: the devices that are watched, the measurements that are late."""
+"""The owner's dealings with memory: devices that are watched, measurements that are late."""
 
 from __future__ import annotations
 
