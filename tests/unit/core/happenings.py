@@ -12,6 +12,7 @@ from random import Random
 from scheduler.core.decisions import Decision
 from scheduler.core.events import (
     Abandoned,
+    AllocationReported,
     ApplyAsked,
     Cancelled,
     DevicesRead,
@@ -31,7 +32,7 @@ from scheduler.core.events import (
 )
 from scheduler.core.values import Config, Exit, Kind, PresetSpec, Priority, VictimPolicy
 
-from .memory import readings, sized
+from .machine import Machine, a_shape
 from .referee import Child, Referee
 
 TENANTS = {"x": 1.0, "y": 1.0, "z": 3.0, "w": 0.5}
@@ -58,6 +59,8 @@ def any_config(chance: Random) -> Config:
         look_seconds=pick([1.0, 10.0]),
         victim_policy=pick(sorted(VictimPolicy)),
         load_stall_seconds=pick([10.0, 300.0]),
+        measure_wait_seconds=pick([0.0, 10.0]),
+        returning_seconds=pick([0.0, 5.0]),
     )
 
 
@@ -69,6 +72,7 @@ class Happenings:
         self.chance = chance
         self.names = names
         self.requests = 0
+        self.machine = Machine(self.referee, chance)
         self.change_presets({name: self.spec(name) for name in names})
         if chance.random() < 0.5:
             self.devices_are_read()
@@ -101,7 +105,11 @@ class Happenings:
             keep_alive_seconds=pick([None, None, 0.0, 8.0]),
             queue_limit=pick([None, None, 5]),
             load_seconds=pick([None, 2.0, 40.0]),
-            fixed=sized(pick([(), (("gpu", 4),), (("gpu", 10), ("host", 3)), (("host", 9),)])),
+            estimated=pick([False, False, False, True]),
+            measuring=pick([False, False, False, False, True]),
+            placement_now=pick([False, False, True]),
+            replicas=pick([1, 1, 1, 2]),
+            **a_shape(name, self.chance),
         )
 
     def child(self, test: Callable[[Child], bool] = lambda child: True) -> int | None:
@@ -212,12 +220,13 @@ class Happenings:
         self.change_presets(presets)
 
     def devices_are_read(self) -> None:
-        gpu, host = self.chance.choice([8, 12, 25, 60]), self.chance.choice([9, 20, 60])
-        self.tell(
-            DevicesRead(
-                readings(self.chance.choice([(("gpu", gpu),), (("gpu", gpu), ("host", host))]))
-            )
-        )
+        self.machine.changes()
+        self.tell(DevicesRead(self.machine.readings()))
+
+    def child_says_what_it_took(self) -> None:
+        number = self.child(lambda child: child.mood != "loading" or self.chance.random() < 0.5)
+        if number is not None:
+            self.tell(AllocationReported(number, self.machine.allocated(number)))
 
     def person_unloads(self) -> None:
         self.tell(UnloadAsked(self.chance.choice(self.names), self.chance.random() < 0.3))
@@ -302,7 +311,8 @@ ALWAYS: tuple[tuple[Callable[[Happenings], None], int], ...] = (
     (Happenings.child_dies, 1),
     (Happenings.child_hangs, 1),
     (Happenings.preset_is_edited, 2),
-    (Happenings.devices_are_read, 1),
+    (Happenings.devices_are_read, 6),
+    (Happenings.child_says_what_it_took, 3),
     (Happenings.person_unloads, 1),
     (Happenings.person_applies_an_edit, 1),
     (Happenings.time_passes, 6),

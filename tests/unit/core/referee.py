@@ -26,7 +26,6 @@ from scheduler.core.decisions import (
 from scheduler.core.events import (
     Abandoned,
     Cancelled,
-    DevicesRead,
     Event,
     Exited,
     LoadingReported,
@@ -42,7 +41,7 @@ from scheduler.core.events import (
 from scheduler.core.planner import Planner
 from scheduler.core.values import Code, Config, Kind, PresetName, PresetSpec, Refusal
 
-from .memory import taken_by
+from .accounts import Accounts
 from .outside import WORK, following
 
 COMES_BACK = frozenset(
@@ -103,7 +102,7 @@ class Referee:
         self.timer: float | None = None
         self.log: list[tuple[Event, float, list[Decision]]] = []
         self.presets: dict[PresetName, PresetSpec] = {}
-        self.capacity: dict[str, int] = {}
+        self.accounts = Accounts(self.planner, lambda number: self.children[number].leases)
         self.waiting: dict[int, Waiter] = {}
         self.waiters_of: dict[PresetName, dict[int, Waiter]] = {}
         self.waited_for_since: dict[PresetName, float] = {}
@@ -119,6 +118,7 @@ class Referee:
 
     def tell(self, event: Event) -> list[Decision]:
         self.sound = False
+        self.accounts.hear(event, self.now)
         self._hear(event)
         decisions = self.planner.handle(event, self.now)
         self.log.append((event, self.now, decisions))
@@ -150,8 +150,6 @@ class Referee:
                     self._end_lease(request)
             case PresetsChanged():
                 self._hear_presets(event)
-            case DevicesRead(devices):
-                self.capacity = {device.device: device.total for device in devices}
             case ShutdownAsked():
                 self.shut = True
             case UnloadAsked(preset, force):
@@ -240,6 +238,7 @@ class Referee:
                 assert child.mood == "sleeping", "woken though it does not sleep"
                 assert self._wanted(child.spec.name), "nobody waits for this wake"
                 child.mood, child.started_at = "loading", self.now
+                self.accounts.wake(instance, self.now)
             case Drain():
                 self._judge_drain(decision)
             case Undrain(instance):
@@ -267,19 +266,33 @@ class Referee:
         spec = decision.preset
         assert not self.shut, "started while shutting down"
         assert spec == self.presets.get(spec.name), "started with other options"
-        assert self._wanted(spec.name), "nobody waits for this start"
         alive = self.children.values()
-        assert not any(c.spec.name == spec.name and c.staying for c in alive), "started twice"
+        self._judge_beside_its_own(spec)
         limit = self.config.models_max
         assert not limit or len(self.children) < limit, "A5: started without a slot"
         loads = sum(c.mood == "loading" and c.staying for c in alive)
         assert loads < 2 * self.config.models_max_loading, "A2: started without a loader"
-        for device, need in taken_by(spec).items():
-            held = sum(taken_by(c.spec).get(device, 0) for c in alive)
-            room = self.capacity.get(device)
-            assert room is None or held + need <= room, "started without memory"
+        since = self.waited_for_since.get(spec.name, self.now)
+        measured_at = since + self.config.measure_wait_seconds
+        guesses = spec.measuring and self.accounts.readings and self.keeps_time
+        assert not guesses or self.now >= measured_at, "L5: started before it was measured"
+        waits_alone = set(self.waiters_of) == {spec.name}
+        self.accounts.start(decision, self.now, waits_alone=waits_alone)
         self._not_overtaken(spec.name, decision)
         self.children[decision.instance] = Child(spec, self.now)
+
+    def _judge_beside_its_own(self, spec: PresetSpec) -> None:
+        """A further one only where all others are full; a new version beside an old one that still
+        answers, where memory is counted."""
+        own = [c for c in self.children.values() if c.spec.name == spec.name and c.staying]
+        new = [c for c in own if c.spec.fingerprint == spec.fingerprint]
+        assert self._wanted(spec.name) or len(own) > len(new), "nobody waits for this start"
+        assert len(new) < spec.replicas, "started twice"
+        for child in new:
+            assert child.mood == "loaded", "a further one beside one that is not loaded"
+            assert len(child.leases) >= self._places(child), "a further one though one has a slot"
+        if len(own) > len(new):
+            assert self.accounts.readings, "a new version beside the old one, and nobody counts"
 
     def _not_overtaken(self, preset: PresetName, decision: Start) -> None:
         """A1: whoever arrived two whole jumps before is before; but room is its entry's own, and a
@@ -289,7 +302,10 @@ class Referee:
         if mine is None or coming or preset in self.made_for or not self.keeps_time:
             return
         for other in self.waiters_of:
-            if other != preset and self._needs_start(other) and (theirs := self._first(other)):
+            if other == preset or not self._needs_start(other):
+                continue
+            ready = self.accounts.could_start(self.presets[other])
+            if ready and (theirs := self._first(other)):
                 assert theirs + 2 * self.config.max_priority_jump_seconds >= mine, "A1: overtaken"
 
     def _first(self, preset: PresetName) -> float | None:
@@ -328,6 +344,7 @@ class Referee:
     def _judge_end(self, decision: AskExit | Kill) -> None:
         child, reason = self.children[decision.instance], decision.reason
         assert not child.killed, "killed twice, or asked after"
+        self.accounts.end(decision)
         if decision.for_preset in self.waiters_of:
             self.made_for.add(decision.for_preset)
         violent = reason in (Reason.HUNG, Reason.STOP_TIMEOUT, Reason.LOAD_STALLED)
@@ -394,8 +411,10 @@ class Referee:
         assert late or not self.keeps_time, "a look was cut short"
 
     def _judge_refusal(self, decision: Reject) -> None:
+        asked = self.waiting.get(decision.request)
+        assert asked is not None, "refused who does not wait"
+        since = self.waited_for_since[asked.preset]
         waiter = self._leave(decision.request)
-        assert waiter is not None, "refused who does not wait"
         refusal, config = decision.refusal, self.config
         if refusal.code in COMES_BACK:
             assert refusal.retry_after_seconds is not None, f"{refusal.code} without Retry-After"
@@ -413,8 +432,8 @@ class Referee:
                 assert waiter.kind is Kind.GET
             case Code.DOES_NOT_FIT:
                 assert waiter.kind is Kind.STARTUP
-            case Code.MODEL_TOO_LARGE:
-                self._judge_too_large(waiter, refusal)
+            case Code.MODEL_TOO_LARGE | Code.BLOCKED_BY_PINNED | Code.MEMORY_IN_USE:
+                self._judge_no_place(waiter, refusal, since)
             case Code.SHUTTING_DOWN:
                 assert self.shut
 
@@ -432,11 +451,20 @@ class Referee:
             limit, others = config.queue_limit_per_tenant, self.tenants[waiter.tenant]
         assert 0 < limit <= others, f"A7: {code} though there is a place"
 
-    def _judge_too_large(self, waiter: Waiter, refusal: Refusal) -> None:
-        need = taken_by(self.presets[waiter.preset])
-        assert refusal.short, "too large, and not said by how much"
-        for device, short in refusal.short:
-            assert short == need[device] - self.capacity[device] > 0
+    def _judge_no_place(self, waiter: Waiter, refusal: Refusal, since: float) -> None:
+        spec, code, limit = self.presets[waiter.preset], refusal.code, self.config.models_max
+        pinned = [i for i, c in self.children.items() if c.spec.pinned and c.staying]
+        if code is Code.BLOCKED_BY_PINNED and limit and len(pinned) >= limit:
+            return
+        self.accounts.refuse(spec, code, pinned)
+        if code is Code.BLOCKED_BY_PINNED:
+            assert set(refusal.blocked_by) <= {self.children[i].spec.name for i in pinned}
+            return
+        assert refusal.short, f"{code}, and not said what is missing"
+        assert all(size > 0 for _, size in refusal.short)
+        if code is Code.MEMORY_IN_USE and waiter.kind is not Kind.STARTUP and self.keeps_time:
+            patience = _or(spec.max_wait_seconds, self.config.max_wait_seconds)
+            assert self.now >= since + patience, "A6: refused too early"
 
     # What must be so after each step --------------------------------------------------------
 

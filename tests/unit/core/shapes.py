@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from scheduler.core.sizes import HOST, DeviceId, FileId, Kind, Layer, OpenShape, Placement
+from itertools import product
+
+from scheduler.core.sizes import (
+    HOST,
+    ON_HOST,
+    DeviceId,
+    FileId,
+    Kind,
+    Layer,
+    OpenShape,
+    Placement,
+)
 
 A, B, C, D = (DeviceId(name) for name in ("CUDA0", "CUDA1", "CUDA2", "CUDA3"))
 FILE = FileId("model.gguf")
@@ -46,3 +57,20 @@ def runs(layers: dict[str, int]):
 def free(host: int | None = None, **sizes: int) -> dict[DeviceId, int]:
     found = dict(runs(sizes))
     return found if host is None else {**found, HOST: host}
+
+
+def all_runs(shape: OpenShape, count: int):
+    """Every way to give the devices so many layers."""
+    for counts in product(range(count + 1), repeat=len(shape.devices)):
+        if sum(counts) == count:
+            yield tuple(run for run in zip(shape.devices, counts, strict=True) if run[1])
+
+
+def all_placements(shape: OpenShape):
+    for count in range(1, len(shape.layers) + 1):
+        for runs in all_runs(shape, count):
+            if count < len(shape.layers):
+                yield Placement(Kind.PARTIAL, runs)
+            else:
+                yield Placement(Kind.WHOLE if len(runs) == 1 else Kind.SPREAD, runs)
+    yield ON_HOST

@@ -209,6 +209,12 @@ def test_a_partial_placement_fits_the_host_as_well():
     assert offered(shape, free(a=6, host=5)) == [[partial(a=3)], [partial(a=2)]]
 
 
+def test_a_host_that_is_overdrawn_takes_what_needs_nothing_of_it():
+    assert only(Kind.SPREAD, model(1, 1, devices=(A, B)), free(a=1, b=1, host=-1)) == [
+        spread(a=1, b=1)
+    ]
+
+
 def test_a_host_that_takes_less_with_fewer_layers_on_devices_is_found():
     shape = model(2, 2, 2, 2, mapped=(2, 2, 2, 9, 1))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise, product
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from scheduler.core.placing import best, clipped, fits, largest, missing, need_of, steps, tiers
 from scheduler.core.sizes import (
     HOST,
-    ON_HOST,
     FileId,
     Kind,
     Layer,
@@ -19,7 +18,7 @@ from scheduler.core.sizes import (
     Placement,
 )
 
-from .shapes import FILE, A, B, C
+from .shapes import FILE, A, B, C, all_placements, all_runs
 
 SMALL = st.integers(0, 6)
 
@@ -52,23 +51,6 @@ def rooms(most: int = 24):
 
 
 mapped_files = st.dictionaries(st.sampled_from([FILE, FileId("other")]), SMALL)
-
-
-def all_runs(shape: OpenShape, count: int):
-    """Every way to give the devices so many layers."""
-    for counts in product(range(count + 1), repeat=len(shape.devices)):
-        if sum(counts) == count:
-            yield tuple(run for run in zip(shape.devices, counts, strict=True) if run[1])
-
-
-def all_placements(shape: OpenShape):
-    for count in range(1, len(shape.layers) + 1):
-        for runs in all_runs(shape, count):
-            if count < len(shape.layers):
-                yield Placement(Kind.PARTIAL, runs)
-            else:
-                yield Placement(Kind.WHOLE if len(runs) == 1 else Kind.SPREAD, runs)
-    yield ON_HOST
 
 
 def place_in_line(placement: Placement) -> tuple[int, int]:
