@@ -87,7 +87,8 @@ class Admission:
         decisions: list[Decision] = []
         self._making_room.next_drain = self.next_look = self.held_up = None
         self._look_at_skipped_again()
-        while (entry := self._order.head(now)) is not None:
+        while (first := self._order.first(now)) is not None:
+            entry, key = first
             if entry.head_since is None:
                 entry.head_since = now
             outcome, step = self._serve_head(entry, now)
@@ -98,7 +99,7 @@ class Admission:
                 self._skip(entry, outcome)
                 continue
             self.held_up = entry.preset, outcome
-            self._head_key = self._order.key(entry, now)
+            self._head_key = key
             if outcome is Outcome.WAITS_FOR_ROOM:
                 decisions += self._beside.load(entry, now)
             return decisions

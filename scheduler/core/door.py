@@ -117,6 +117,8 @@ class Door:
 
 def together(tenant: Priority, preset: Priority) -> Priority:
     """One's class shifts the other's: two low ones are no lower than low."""
+    if preset is Priority.NORMAL:
+        return tenant
     return Priority(min(max(tenant + preset - Priority.NORMAL, Priority.LOW), Priority.HIGH))
 
 

@@ -3,6 +3,8 @@ for its sake, so that they come to their end; and A3: what becomes of such a dra
 
 from __future__ import annotations
 
+import heapq
+
 from . import leaving
 from .books import Books
 from .decisions import Decision, Figures, Reason
@@ -27,40 +29,59 @@ class Draining:
         self._siting = siting
         self._eviction = eviction
         self.protected: set[PresetName] = set()
-        """Those whose waiters stood before the head, as of the last look."""
+        """Those who drain later because their waiters stood before the head, as of the last look.
+        """
         self.next: Instance | None = None
         """Who will drain for the head when its time has come, as of the last look."""
 
     # Whom, and when --------------------------------------------------------------
 
-    def due(self, entry: Entry, now: float) -> list[tuple[float, Instance]]:
-        """A6: from when on each instance may be drained for the entry: the later of the ends of its
-        residency and of its quantum, or when the head has waited for its longest, if that is
-        earlier. The quantum counts from when others wait. Its own waiters, if they stand before the
-        head, are served for that longest wait (V1). An idle one in its residency is among them: it
-        ends when due."""
+    def _due(
+        self, entry: Entry, now: float
+    ) -> tuple[list[Instance], float | None, Instance | None]:
+        """A6: those that may be drained for the entry; when the next of the others may, and which
+        one that is. Its own waiters, if they stand before the head, are served for the longest
+        that the head waits (V1). Whether they do is looked at only where it counts."""
         key = self._order.key(entry, now)
+        longest = self._eviction.longest_wait(entry, now)
+        soonest = self._soonest(entry, longest, now)
+        due: list[Instance] = []
+        self.protected.clear()
+        while soonest:
+            at, last_used, number, instance = heapq.heappop(soonest)
+            own = None if instance.spare else self._queue.entries.get(instance.preset.name)
+            if at < longest and own is not None and self._order.is_before(own, key, now):
+                self.protected.add(own.preset)
+                heapq.heappush(soonest, (longest, last_used, number, instance))
+            elif at > now:
+                return due, at, instance
+            else:
+                due.append(instance)
+        return due, None, None
+
+    def _soonest(
+        self, entry: Entry, longest: float, now: float
+    ) -> list[tuple[float, float, InstanceId, Instance]]:
+        """A heap of when each may be drained if it has no waiters of its own before the head: the
+        later of the ends of its residency and of its quantum, which counts from when others wait;
+        or when the head has waited for its longest, if that is earlier. An idle one in its
+        residency is among them: it ends when due."""
         weight = _weight(entry)
         head_since = now if entry.head_since is None else entry.head_since
-        longest = self._eviction.longest_wait(entry, now)
-        dues: list[tuple[float, Instance]] = []
-        self.protected.clear()
+        soonest: list[tuple[float, float, InstanceId, Instance]] = []
         for instance in self._fleet.by_state[State.LOADED].values():
             if instance.preset.pinned:
                 continue
-            if instance.spare:
-                dues.append((now, instance))  # the others of its preset answer on
+            if instance.spare:  # the others of its preset answer on
+                soonest.append((now, instance.last_used, instance.id, instance))
                 continue
-            due = min(self._eviction.resident_until(instance), longest)
-            own = self._queue.entries.get(instance.preset.name)
-            if own is not None and self._order.is_before(own, key, now):
-                self.protected.add(own.preset)
-                due = max(due, longest)
-            elif instance.busy:
+            at = self._eviction.resident_until(instance)
+            if instance.busy:
                 quantum = self._config.quantum_seconds * _share(instance, weight)
-                due = max(due, min(max(instance.loaded_at, head_since) + quantum, longest))
-            dues.append((due, instance))
-        return dues
+                at = max(at, max(instance.loaded_at, head_since) + quantum)
+            soonest.append((min(at, longest), instance.last_used, instance.id, instance))
+        heapq.heapify(soonest)
+        return soonest
 
     def free_in(self, instance: Instance, now: float) -> float:
         """When its last answer is expected to end. One that has outlasted the usual time by so
@@ -77,15 +98,11 @@ class Draining:
         self, entry: Entry, shortage: Shortage, now: float
     ) -> tuple[list[Decision], float | None]:
         """The cheapest sufficient set of those that are due drains; else when the next is due."""
-        dues = self.due(entry, now)
-        self.next = None
-        chosen = self._enough([i for at, i in dues if at <= now], entry, shortage, now)
+        due, at, self.next = self._due(entry, now)
+        chosen = self._enough(due, entry, shortage, now)
         if not chosen:
-            later = [(at, i.last_used, i.id, i) for at, i in dues if at > now]
-            if not later:
-                return [], None
-            at, _, _, self.next = min(later)
             return [], at
+        self.next = None
         decisions: list[Decision] = []
         for instance in chosen:
             self._queue.reserve(entry, instance.id)
@@ -192,7 +209,7 @@ def _weight(entry: Entry) -> float:
     """The best of the tenants that wait."""
     weight = 0.0
     for line in entry.lines.values():
-        first = line.first()
+        first = line.first
         if first is not None and first.weight > weight:
             weight = first.weight
     return weight or 1.0
@@ -200,8 +217,7 @@ def _weight(entry: Entry) -> float:
 
 def _share(instance: Instance, head: float) -> float:
     """How much of the quantum is its: the mean weight of the tenants it serves over the head's."""
-    mean = sum([lease.weight for lease in instance.leases.values()]) / len(instance.leases)
-    return min(1.0, mean / head)
+    return min(1.0, instance.mean_weight / head)
 
 
 def _drains_of(entry: Entry, fleet: Fleet) -> tuple[InstanceId, ...]:

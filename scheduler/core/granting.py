@@ -30,7 +30,7 @@ class Granting:
         if instance is None or instance.state is not State.LOADED:
             return []
         decisions: list[Decision] = []
-        while waiter := entry.loads.first():
+        while waiter := entry.loads.first:
             decisions.append(self._grant(waiter, instance, now))
         preset = entry.preset
         while instance.has_free_slot and (waiter := self._order.next_request(entry, now)):

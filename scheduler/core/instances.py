@@ -76,6 +76,7 @@ class Instance:
     """All of its preset, itself among them."""
     touched: dict[InstanceId, Instance] = field(default_factory=dict)
     """Where it is put down whenever its state or its leases change: the fleet's, once it is in."""
+    mean_weight_known: float | None = None  # since its leases last changed
 
     @property
     def takes(self) -> Need:
@@ -90,6 +91,14 @@ class Instance:
     def busy(self) -> bool:
         """Someone reads what it answers."""
         return len(self.leases) > len(self.abandoned)
+
+    @property
+    def mean_weight(self) -> float:
+        """Of those who hold its leases."""
+        if self.mean_weight_known is None:
+            weights = [lease.weight for lease in self.leases.values()]
+            self.mean_weight_known = sum(weights) / len(weights)
+        return self.mean_weight_known
 
     @property
     def leaving(self) -> bool:
@@ -270,6 +279,7 @@ class Fleet:
         self.touched[instance.id] = instance
 
     def _note_readers(self, instance: Instance) -> None:
+        instance.mean_weight_known = None
         if instance.busy:
             self.unread.pop(instance.id, None)
         else:

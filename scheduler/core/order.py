@@ -15,11 +15,15 @@ from itertools import count
 
 from .shares import Shares
 from .values import Config, PresetName, TenantId
-from .wait_queue import Entry, Line, Place, Waiter
+from .wait_queue import Entry, Place, Waiter
 
 _SLACK = 64  # dead items that are not worth a clean-up
 _BEFORE_ALL = 1e12  # more than any clock says
 _LOADS = None  # the line of those without a request behind them
+
+_Heap = list[tuple[Place, int, Waiter]]
+"""The waiters that are or were first of their line, each with the turn of its entry in which it
+was."""
 
 
 class Order:
@@ -28,7 +32,7 @@ class Order:
         self._jump = config.max_priority_jump_seconds
         self._overdue = self._jump + config.queue_wait_seconds / 2
         self._pending: dict[PresetName, Entry] = {}
-        self._heaps: dict[TenantId | None, list[tuple[Place, PresetName, int]]] = {}
+        self._heaps: dict[TenantId | None, _Heap] = {}
         self._turns = count(1)
 
     def __len__(self) -> int:
@@ -49,52 +53,53 @@ class Order:
             self._pending[entry.preset] = entry
             entry.turn = next(self._turns)
         for tenant, line in entry.lines.items():
-            self._push(tenant, line, entry)
-        if entry.loads:
-            self._push(_LOADS, entry.loads, entry)
+            if line.first is not None and line.first.turn != entry.turn:
+                self._push(tenant, line.first, entry)
+        if entry.loads.first is not None and entry.loads.first.turn != entry.turn:
+            self._push(_LOADS, entry.loads.first, entry)
 
     def drop(self, preset: PresetName) -> None:
-        self._pending.pop(preset, None)
-        if not self._pending:
+        if self._pending.pop(preset, None) is not None and not self._pending:
             self._heaps.clear()
 
-    def _push(self, tenant: TenantId | None, line: Line, entry: Entry) -> None:
-        first = line.first()
-        if first is None or first.turn == entry.turn:
-            return
+    def _push(self, tenant: TenantId | None, first: Waiter, entry: Entry) -> None:
         first.turn = entry.turn
         heap = self._heaps.setdefault(tenant, [])
-        heapq.heappush(heap, (first.place, entry.preset, entry.turn))
+        heapq.heappush(heap, (first.place, entry.turn, first))
         if len(heap) > 2 * len(self._pending) + _SLACK:
             self._clean(tenant, heap)
 
-    def _clean(self, tenant: TenantId | None, heap: list[tuple[Place, PresetName, int]]) -> None:
+    def _clean(self, tenant: TenantId | None, heap: _Heap) -> None:
         """Only the firsts that are there, once each."""
         heap.clear()
         for entry in self._pending.values():
             line = entry.loads if tenant is _LOADS else entry.lines.get(tenant)
-            first = None if line is None else line.first()
-            if first is not None:
-                for waiter in line or ():
+            if line is not None and line.first is not None:
+                for waiter in line:
                     waiter.turn = 0
-                first.turn = entry.turn
-                heap.append((first.place, entry.preset, entry.turn))
+                line.first.turn = entry.turn
+                heap.append((line.first.place, entry.turn, line.first))
         heapq.heapify(heap)
 
     # Who is first -------------------------------------------------------------------
 
     def head(self, now: float) -> Entry | None:
+        first = self.first(now)
+        return None if first is None else first[0]
+
+    def first(self, now: float) -> tuple[Entry, Place] | None:
+        """The head, and its key."""
         best: Place | None = None
         head: Entry | None = None
         dry: list[TenantId | None] = []
         for tenant, heap in self._heaps.items():
-            entry = self._top(tenant, heap)
+            if best is not None and heap and heap[0][0] > best and heap[0][2].waits:
+                continue  # what sets it back only makes it later
+            entry = self._top(heap)
             if entry is None:
                 dry.append(tenant)
                 continue
             place = heap[0][0]
-            if best is not None and place > best:
-                continue  # what sets it back only makes it later
             if tenant is not _LOADS:
                 rank, start, number = place
                 place = rank, start + self._shares.penalty(tenant, now), number
@@ -102,24 +107,15 @@ class Order:
                 best, head = place, entry
         for tenant in dry:
             del self._heaps[tenant]
-        return head
+        return None if head is None or best is None else (head, best)
 
-    def _top(
-        self, tenant: TenantId | None, heap: list[tuple[Place, PresetName, int]]
-    ) -> Entry | None:
+    def _top(self, heap: _Heap) -> Entry | None:
         """The entry of the tenant's first waiter. What has gone is dropped here."""
         while heap:
-            place, preset, turn = heap[0]
-            entry = self._pending.get(preset)
-            if entry is not None and entry.turn == turn:
-                line = entry.loads if tenant is _LOADS else entry.lines.get(tenant)
-                first = None if line is None else line.first()
-                if first is not None and first.place == place:
-                    return entry
-                if first is not None and first.turn != turn:
-                    first.turn = turn
-                    heapq.heapreplace(heap, (first.place, preset, turn))
-                    continue
+            _, turn, waiter = heap[0]
+            entry = self._pending.get(waiter.preset)
+            if waiter.waits and entry is not None and entry.turn == turn:
+                return entry
             heapq.heappop(heap)
         return None
 
@@ -139,7 +135,7 @@ class Order:
         """Where it stands among the entries: that of its best waiter."""
         best, _ = self._best(entry, now)
         if best is None:
-            load = entry.loads.first()
+            load = entry.loads.first
             assert load is not None, "an entry is gone with its last waiter"
             best = load.place
         return best
@@ -149,11 +145,11 @@ class Order:
         lines = entry.lines
         if len(lines) == 1:
             for line in lines.values():
-                return line.first()
+                return line.first
         best: tuple[float, Place] | None = None
         chosen: Waiter | None = None
         for tenant, line in lines.items():
-            first = line.first()
+            first = line.first
             if first is not None:
                 turn = self._turn(first, tenant, 0, now), first.place
                 if best is None or turn < best:
@@ -177,7 +173,7 @@ class Order:
         best: Place | None = None
         chosen: Waiter | None = None
         for tenant, line in entry.lines.items():
-            first = line.first()
+            first = line.first
             if first is None or (best is not None and first.place > best):
                 continue  # what sets a tenant back only makes it later
             rank, start, number = first.place
@@ -189,7 +185,7 @@ class Order:
     def is_before(self, entry: Entry, key: Place, now: float) -> bool:
         """Does it stand before who has this key? Cheap where it clearly does not."""
         for line in entry.lines.values():
-            first = line.first()
+            first = line.first
             if first is not None and first.place <= key:
                 return self.key(entry, now) <= key
         return not entry.lines and self.key(entry, now) <= key

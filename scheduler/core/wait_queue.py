@@ -44,13 +44,14 @@ class Waiter:
 
 class Line:
     """Waiters by place. Leaving from the middle is free: what is dead is dropped when it surfaces,
-    or when the dead outnumber the living."""
+    or when the dead outnumber the living. `first` is who is served first."""
 
-    __slots__ = ("_by_place", "_living")
+    __slots__ = ("_by_place", "_living", "first")
 
     def __init__(self) -> None:
         self._living: dict[RequestId, Waiter] = {}
         self._by_place: list[tuple[Place, Waiter]] = []
+        self.first: Waiter | None = None
 
     def __len__(self) -> int:
         return len(self._living)
@@ -61,21 +62,18 @@ class Line:
     def join(self, waiter: Waiter) -> None:
         self._living[waiter.request] = waiter
         heapq.heappush(self._by_place, (waiter.place, waiter))
+        self.first = self._by_place[0][1]
 
     def leave(self, request: RequestId) -> None:
+        """It waits no more."""
         self._living.pop(request, None)
         if len(self._by_place) > 2 * len(self._living) + _SLACK:
             self._by_place = [item for item in self._by_place if item[1].waits]
             heapq.heapify(self._by_place)
-
-    def first(self) -> Waiter | None:
         by_place = self._by_place
-        while by_place:
-            waiter = by_place[0][1]
-            if waiter.waits:
-                return waiter
+        while by_place and not by_place[0][1].waits:
             heapq.heappop(by_place)
-        return None
+        self.first = by_place[0][1] if by_place else None
 
     def in_order(self) -> Iterator[Waiter]:
         """By place, and not sorted for it: the first few of many cost little."""
@@ -177,7 +175,7 @@ class Entry:
         self.size += 1
         if waiter.expires is not None:
             self._by_expiry.append(waiter)
-        return line.first() is waiter
+        return line.first is waiter
 
     def leave(self, waiter: Waiter) -> None:
         waiter.waits = False
@@ -193,6 +191,10 @@ class Entry:
         """Seconds that count against the queue-wait limit."""
         since = self._clock_runs_since
         return self._clock if since is None else self._clock + (now - since)
+
+    @property
+    def clock_runs(self) -> bool:
+        return self._clock_runs_since is not None
 
     def let_clock_run(self, now: float, *, runs: bool) -> None:
         if runs == (self._clock_runs_since is not None):
@@ -294,7 +296,7 @@ class WaitQueue:
         if waiter is None:
             return None
         entry = self.entries[waiter.preset]
-        if entry.line_of(waiter).first() is waiter:
+        if entry.line_of(waiter).first is waiter:
             self.touched[entry.preset] = None
         entry.leave(waiter)
         self._forget(waiter)
@@ -331,6 +333,7 @@ class WaitQueue:
                 waiter.expires += behind
             self._add(waiter, target)
         target.sort_expiries()
+        target.alarm = None
         self.watch_expiry(target)
         return True
 
@@ -376,7 +379,10 @@ class WaitQueue:
     # Time -----------------------------------------------------------------------
 
     def watch_expiry(self, entry: Entry) -> None:
-        """Whenever its clock starts, or its first waiter comes."""
+        """Whenever its clock starts or stops, or its first waiter comes. While it runs, its next
+        expiry only gets later."""
+        if entry.alarm is not None and entry.clock_runs:
+            return
         due = entry.next_expiry()
         if due is None:
             entry.alarm = None
