@@ -269,15 +269,18 @@ class Admission:
     # Looks -----------------------------------------------------------------------
 
     def a_look_may_load(self, preset: PresetName, now: float) -> bool:
-        """A8: it starts in this very step, or not at all: nobody queues, a loader is free, there
-        is room without evicting anyone, and it would not end at once."""
+        """A8: it starts in this very step, or not at all: nobody queues, a loader is free, and
+        there is room without evicting anyone."""
         entry = Entry(preset, now)
         return not len(self._order) and self._may_look(entry, now)
 
     def _may_look(self, entry: Entry, now: float) -> bool:
-        """A8: neither a wake nor a second try is for a look."""
+        """A8: neither a wake nor a second try is for a look, nor a load that would end at once."""
+        seconds = self._presets[entry.preset].keep_alive_seconds
+        keep = self._config.keep_alive_seconds if seconds is None else seconds
         return (
             self._starting.need(entry) is Need.START
+            and keep != 0
             and not entry.evict_first
             and self._loaders.to_be_had(or_killed=False)
             and self._siting.figures_due(entry) <= now

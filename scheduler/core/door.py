@@ -89,9 +89,7 @@ class Door:
                 return Refusal(Code.QUEUE_FULL, self._estimates.retry_after(event.preset, now))
             may = current.state in (State.LOADED, State.LOADING)
         else:
-            seconds = self._presets[event.preset].keep_alive_seconds
-            keep = self._config.keep_alive_seconds if seconds is None else seconds
-            may = keep != 0 and self._admission.a_look_may_load(event.preset, now)
+            may = self._admission.a_look_may_load(event.preset, now)
         return None if may else Refusal(Code.MODEL_NOT_LOADED, ASK_AGAIN_SECONDS)
 
     def _refusal_of_the_queue(self, event: Requested, now: float) -> Refusal | None:

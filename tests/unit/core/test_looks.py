@@ -252,3 +252,13 @@ def test_nobody_looks_any_more_after_a_shutdown_was_asked_for():
     story.tell(ShutdownAsked())
 
     assert codes(story.look(2, "a")) == {2: "shutting_down"}
+
+
+def test_a_look_loads_nothing_anew_that_an_edit_would_let_end_at_once():
+    story = Story("a")
+    story.look(1, "a")
+
+    edited = story.edit(preset("a", "g", keep_alive_seconds=0.0))
+
+    assert codes(edited) == {1: "model_not_loaded"}
+    assert not started(edited + story.exit(1))
