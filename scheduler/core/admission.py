@@ -17,13 +17,14 @@ from .draining import Draining
 from .eviction import Eviction
 from .granting import Granting
 from .instances import Instance
+from .line import Place
 from .loaders import Loaders
 from .making_room import MakingRoom
 from .room import Room
 from .siting import NoPlace, Siting
 from .starting import Need, Starting, need_with
 from .values import Code, PresetName, Refusal
-from .wait_queue import Entry, Place, Site
+from .wait_queue import Entry, Site
 
 ASK_AGAIN_SECONDS = 5.0
 """What a client is told to wait when nothing better is known."""

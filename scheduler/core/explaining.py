@@ -11,9 +11,10 @@ from .admission import Admission, Outcome
 from .books import Books
 from .draining import Draining
 from .estimates import Estimates
+from .line import Waiter
 from .states import State
 from .values import InstanceId, Kind, PresetName, Priority, RequestId, TenantId
-from .wait_queue import Entry, Waiter
+from .wait_queue import Entry
 
 MOST_AHEAD = 20
 """Entries before a waiter's own that are named."""

@@ -7,10 +7,11 @@ from .books import Books
 from .decisions import Decision, Grant, Reject
 from .events import Requested
 from .instances import Instance, Lease
+from .line import Waiter
 from .sizes import NO_NEED
 from .states import State
 from .values import Kind, PresetName, Refusal, RequestId, TenantId
-from .wait_queue import Entry, Waiter
+from .wait_queue import Entry
 
 USES = frozenset({Kind.POST, Kind.WEBSOCKET})
 

@@ -13,9 +13,10 @@ import heapq
 from collections.abc import Iterator
 from itertools import count
 
+from .line import Place, Waiter
 from .shares import Shares
 from .values import Config, PresetName, TenantId
-from .wait_queue import Entry, Place, Waiter
+from .wait_queue import Entry
 
 _SLACK = 64  # dead items that are not worth a clean-up
 _BEFORE_ALL = 1e12  # more than any clock says
