@@ -50,6 +50,7 @@ class Accounts:
         self.figures: dict[int, Need] = {}  # what its preset's figures say of such a grant
         self.presets: dict[int, PresetSpec] = {}
         self.going: set[int] = set()
+        self.fell_asleep: set[int] = set()  # and hold what they held, as long as somebody reads
         self.exits: list[tuple[float, Need, bool]] = []  # whether a reading has come since
         self.surplus: dict[PresetName, Counter[str]] = {}
         self.ran_out: set[PresetName] = set()
@@ -67,8 +68,8 @@ class Accounts:
                 self._note_allocation(instance, need)
             case SleepingReported(instance) if instance in self.held:
                 self.moods[instance] = "sleeping"
-                if not self.leases(instance):
-                    self.held[instance] = NO_NEED
+                self.fell_asleep.add(instance)
+                self._free_the_sleepers()
             case LoadingReported(instance) if instance in self.held:
                 self._wakes(instance, "loading")
             case ReadyReported(instance) if instance in self.held:
@@ -78,9 +79,17 @@ class Accounts:
                 if exit.out_of_memory:
                     self.ran_out.add(self.presets[instance].name)
                 self.exits.append((now, self.held.pop(instance), False))
+                self.fell_asleep.discard(instance)
                 self.going.discard(instance)
 
+    def _free_the_sleepers(self) -> None:
+        """L8: under a lease a sleeper gives nothing back."""
+        for instance in [i for i in self.fell_asleep if not self.leases(i)]:
+            self.fell_asleep.discard(instance)
+            self.held[instance] = NO_NEED
+
     def _wakes(self, instance: int, mood: str) -> None:
+        self.fell_asleep.discard(instance)
         if self.moods[instance] == "sleeping":
             self.held[instance], self.moods[instance] = self.awake[instance], mood
 
@@ -174,6 +183,7 @@ class Accounts:
     def wake(self, instance: int, now: float) -> None:
         self._fits(self.awake[instance], now, instance)
         self.held[instance], self.moods[instance] = self.awake[instance], "loading"
+        self.fell_asleep.discard(instance)
 
     def could_start(self, spec: PresetSpec) -> bool:
         """Surely: there is nothing to choose, nothing to find out, and room."""
@@ -187,6 +197,7 @@ class Accounts:
         return fits(self._need(spec, shape, FIXED, 0), *self.planner.ledger.free())
 
     def _fits(self, need: Need, now: float, sleeper: int | None) -> None:
+        self._free_the_sleepers()
         for device, size in on_each(need, self.mapped(sleeper)).items():
             if device in self.readings and size:
                 held = self._held_on(device, sleeper)

@@ -1,0 +1,123 @@
+"""L5: what takes nobody knows how much waits for its measurement, for a while, and holds nobody
+up."""
+
+from __future__ import annotations
+
+from scheduler.core.decisions import AskExit, Reason
+from scheduler.core.values import Kind
+
+from .memory import sized
+from .shapes import A
+from .story import Story, codes, granted, preset, started
+
+
+def unmeasured(name: str = "m", size: int = 6, **options):
+    """What its header says is known already."""
+    return preset(name, fixed=sized(((A, size),)), estimated=True, measuring=True, **options)
+
+
+def measured(name: str = "m", size: int = 6):
+    return preset(name, fixed=sized(((A, size),)))
+
+
+def machine(*presets, **config) -> Story:
+    story = Story(*presets, **{"models_max": 0, **config})
+    story.devices(CUDA0=10)
+    return story
+
+
+def test_one_that_is_being_measured_is_not_loaded_before():
+    story = machine(unmeasured())
+
+    assert story.ask(1, "m") == []
+    assert started(story.edit(measured())) == ["m"]
+
+
+def test_after_ten_seconds_the_guess_by_its_header_counts():
+    story = machine(unmeasured())
+    story.ask(1, "m")
+    asked_at = story.now
+
+    decided = story.through(asked_at + 20)
+
+    assert [(at, started([d])) for at, d in decided] == [(asked_at + 10.0, ["m"])]
+
+
+def test_how_long_it_waits_is_configured():
+    story = machine(unmeasured(), measure_wait_seconds=3.0)
+    story.ask(1, "m")
+    asked_at = story.now
+
+    assert [at for at, _ in story.through(asked_at + 20)] == [asked_at + 3.0]
+
+
+def test_it_waits_from_its_first_waiter_on_however_many_come():
+    story = machine(unmeasured())
+    story.ask(1, "m")
+    asked_at = story.now
+    story.wait(5)
+    story.ask(2, "m")
+
+    assert [at for at, _ in story.through(asked_at + 20)] == [asked_at + 10.0]
+
+
+def test_nobody_is_evicted_while_it_is_measured():
+    story = machine(unmeasured(), measured("x"))
+    x = story.idle(1, "x")
+
+    assert story.ask(2, "m") == []
+    assert story.edit(measured(), measured("x")) == [AskExit(x, Reason.EVICTED, "m")]
+
+
+def test_others_go_on_meanwhile():
+    story = machine(unmeasured(), measured("x", 4), measured("y", 4))
+    story.ask(1, "m")
+
+    assert started(story.ask(2, "x")) == ["x"]
+    assert granted(story.ready("x")) == [2]
+    assert started(story.ask(3, "y")) == ["y"]
+
+
+def test_it_keeps_its_place_before_those_who_came_later():
+    story = machine(unmeasured(), measured("x", 4), measured("y", 4))
+    story.ask(1, "m")
+    story.ask(2, "x")
+    story.ask(3, "y")
+    story.edit(measured(size=2), measured("x", 4), measured("y", 4))
+
+    assert started(story.ready("x")) == ["m"]
+
+
+def test_a_measurement_that_failed_leaves_the_guess():
+    story = machine(unmeasured())
+    story.ask(1, "m")
+
+    assert started(story.edit(preset("m", fixed=sized(((A, 6),)), estimated=True))) == ["m"]
+
+
+def test_a_look_does_not_load_what_is_being_measured():
+    story = machine(unmeasured())
+
+    assert codes(story.look(1, "m")) == {1: "model_not_loaded"}
+
+
+def test_a_start_up_load_waits_for_its_measurement_too():
+    story = machine(unmeasured(), measured("x", 4))
+    assert story.ask(1, "m", Kind.STARTUP) == []
+    assert started(story.ask(2, "x")) == ["x"]
+
+    assert started(story.edit(measured(), measured("x", 4)) + story.ready("x")) == ["m"]
+
+
+def test_where_no_device_is_known_nothing_waits_for_figures():
+    story = Story(unmeasured())
+
+    assert started(story.ask(1, "m")) == ["m"]
+
+
+def test_what_is_loaded_serves_while_it_is_measured_anew():
+    story = machine(measured())
+    story.idle(1, "m")
+    story.edit(unmeasured())
+
+    assert granted(story.ask(2, "m")) == [2]
