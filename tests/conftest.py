@@ -1,9 +1,12 @@
-"""What every tier shares: hypothesis profiles, chosen with HYPOTHESIS_PROFILE."""
+"""What every tier shares: hypothesis profiles, chosen with HYPOTHESIS_PROFILE, and passwords that
+are hashed at once."""
 
 from __future__ import annotations
 
 import os
 
+import pytest
+from django.conf import settings as django_settings
 from hypothesis import HealthCheck, Phase, settings
 
 # Every run; every night; and a quick yes or no without shrinking.
@@ -16,3 +19,8 @@ settings.register_profile(
     "verdict", max_examples=1000, stateful_step_count=60, deadline=None, phases=[Phase.generate]
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A hash as it is made for people takes half a second, for each account of each test."""
+    django_settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
