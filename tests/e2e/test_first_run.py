@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.slow]
 def first(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """The demo model, and nothing that anybody set up."""
     folder = tmp_path_factory.mktemp("first")
-    with gateway(folder, env={"CORRAL_DEMO": "1"}, models={}) as running:
+    with gateway(folder, env={"CORRAL_DEMO": "1"}, models={}, tables=False) as running:
         yield running
 
 

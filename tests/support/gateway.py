@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -169,11 +173,15 @@ def gateway(
     workers: int = 1,
     models: Models = THREE_MODELS,
     key: str = "",
+    tables: bool = True,
 ) -> Iterator[Gateway]:
     """A gateway that answers. At the end it is asked to stop, and nothing of it may be left.
 
-    `key` is for a second start on the same folder: only the first prints one.
+    `key` is for a second start on the same folder: only the first prints one. Without `tables` it
+    has to make these itself, as on a person's first run: that takes seconds.
     """
+    if tables and not (folder / "var").exists():
+        shutil.copytree(_state_with_tables(), folder / "var")
     models_dir = folder / "models"
     models_dir.mkdir(parents=True, exist_ok=True)
     for name, dims in models.items():
@@ -220,6 +228,18 @@ def serve(
         reader.join(20)
         assert process.stdout
         process.stdout.close()
+
+
+@cache
+def _state_with_tables() -> Path:
+    """A state folder whose database is made and empty; gone when the tests end."""
+    folder = Path(tempfile.mkdtemp(prefix="corral-tables-"))
+    atexit.register(shutil.rmtree, folder)
+    var = folder / "var"
+    environment = clean_environment() | {"CORRAL_VAR": str(var)}
+    command = [sys.executable, str(MANAGE), "migrate", "--verbosity", "0"]
+    subprocess.run(command, env=environment, check=True)
+    return var
 
 
 def clean_environment() -> dict[str, str]:
