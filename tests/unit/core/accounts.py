@@ -59,6 +59,7 @@ class Accounts:
     # What is told -----------------------------------------------------------------------
 
     def hear(self, event: Event, now: float) -> None:
+        self._free_the_sleepers()
         match event:
             case DevicesRead(devices):
                 self._read(devices, now)

@@ -1,7 +1,8 @@
 """The second half of the scenarios that the rules were walked through, in virtual time.
 
-What a scenario asks of real processes stands in tests/process and tests/e2e; what asks for the
-ledger of memory or for conversations comes with these, and its test here says so.
+What a scenario asks of real processes stands in tests/process and tests/e2e, what it asks of memory
+in test_scenarios_with_memory.py; what asks for conversations comes with these, and its test here
+says so.
 """
 
 from __future__ import annotations
@@ -177,7 +178,7 @@ def test_scenario_15_polling_keeps_nothing_alive():
 
 @pytest.mark.parametrize("short_of", ["slots", "memory"])
 def test_scenario_16_two_of_three_load_on_start_up_and_the_third_is_skipped(short_of):
-    """That a grant leaves room for the third's minimum comes with the ledger."""
+    """That a grant leaves room for the third's minimum stands in test_scenarios_with_memory.py."""
     presets = [preset(name, need=(("gpu", 10),)) for name in "abc"]
     story = Story(*presets, models_max=2 if short_of == "slots" else 8)
     if short_of == "memory":

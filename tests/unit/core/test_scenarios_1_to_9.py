@@ -1,7 +1,8 @@
 """The first half of the scenarios that the rules were walked through, in virtual time.
 
-What a scenario asks of real processes stands in tests/process and tests/e2e; what asks for the
-ledger of memory or for conversations comes with these, and its test here says so.
+What a scenario asks of real processes stands in tests/process and tests/e2e, what it asks of memory
+in test_scenarios_with_memory.py; what asks for conversations comes with these, and its test here
+says so.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def gpu(name: str, size: int):
 
 
 def test_scenario_3_the_one_that_suffices_goes_alone_and_the_small_one_need_not_wait():
-    """That c's grant of context leaves room for d's minimum comes with the ledger."""
+    """What c is granted then stands in test_scenarios_with_memory.py."""
     story = Story(gpu("a", 14), gpu("b", 8), gpu("c", 12), gpu("d", 2), models_max=8)
     story.devices(gpu=24)
     story.busy(1, "b")
@@ -244,7 +245,7 @@ def test_scenario_7_who_waits_for_an_applied_edit_keeps_its_place():
 
 
 def test_scenario_8_the_idle_make_way_on_the_device_that_is_missing_and_only_there():
-    """Measuring, `measure_wait` and the choice between devices come with the ledger; here the
+    """Measuring and the choice between devices stand in test_scenarios_with_memory.py; here the
     need is given."""
     on_host = preset("h", need=(("host", 30),))
     story = Story(on_host, gpu("g", 20), gpu("a", 12), models_max=8)
@@ -261,7 +262,7 @@ def test_scenario_8_the_idle_make_way_on_the_device_that_is_missing_and_only_the
 
 
 def test_scenario_9_a_load_that_runs_out_of_memory_is_tried_three_times_and_others_go_on():
-    """Smaller grants and use by foreign processes come with the ledger."""
+    """Smaller grants and what others use stand in test_scenarios_with_memory.py."""
     story = Story("a", "b", models_max=2)
     story.busy(1, "b")
     story.ask(2, "a")
