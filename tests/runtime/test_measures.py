@@ -19,7 +19,7 @@ class FakeOrders:
     fails: list[Exception] = field(default_factory=list)
     looks: int = 0
 
-    def look(self, estimate: Collection[str] = ()) -> Look:
+    def look(self, estimate: Collection[str] = (), first: Collection[str] = ()) -> Look:
         self.looks += 1
         if self.fails:
             raise self.fails.pop(0)
