@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.core.decisions import Decision
+from scheduler.core.decisions import Decision, Grant
 from scheduler.core.events import Event
 from scheduler.core.planner import Planner
 from scheduler.protocol import Refused
@@ -85,8 +85,8 @@ async def test_a_scheduler_that_was_killed_has_written_what_it_knew_a_moment_bef
             child = await process.one_child()
 
             async def written() -> bool:
-                lines = read_event_log(parts(var)[0])
-                return any("Grant" in repr(line) for line in lines if isinstance(line, Step))
+                steps = [s for s in read_event_log(parts(var)[0]) if isinstance(s, Step)]
+                return any(isinstance(d, Grant) for step in steps for d in step.decisions)
 
             await until(written, "the grant is written down")
             process.process.kill()
