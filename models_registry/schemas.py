@@ -327,4 +327,4 @@ class MeasurementOut(Schema):
 
 class MeasurementFilter(Page):
     preset: str = Field("", max_length=LONGEST_NAME, description="That of this preset as it is.")
-    state: Literal["pending", "measured", "failed"] | None = None
+    state: Literal["pending", "measured", "failed", "unreadable"] | None = None

@@ -95,15 +95,16 @@ class Beside:
         the head, and it is small and there is a slot more than the head's."""
         if entry.startup_only or self._starting.need(entry) is not Need.START:
             return False
+        if self._siting.figures_due(entry) > now:
+            return False
+        if self._siting.settle(entry, self._presets[entry.preset]):
+            return False
         if self._room.is_ready(entry):
-            no_place = self._siting.settle(entry, self._presets[entry.preset])
-            return no_place is None and self._room.free_now(entry)
+            return self._room.free_now(entry)
         return (
             self._ledger.limits
             and not head.await_room
             and not self._failures.broken(entry.preset)
-            and self._siting.figures_due(entry) <= now
-            and not self._siting.settle(entry, self._presets[entry.preset])
             and self._making_room.is_free_somewhere(entry, partial(self._room.fits_beside, head))
         )
 

@@ -123,7 +123,7 @@ class Children:
         """Abandoned leases end as the busy slots fall below the leases, the oldest first."""
         over = max(0, len(instance.leases) - max(0, busy))
         for request in sorted(instance.abandoned)[:over]:
-            if lease := self._fleet.end_lease(request, now):
+            if lease := self._granting.end_lease(request, instance, now):
                 self._granting.settle(lease, now)
 
     def _replace_hung(self, instance: Instance, now: float) -> list[Decision]:

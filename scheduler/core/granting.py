@@ -75,12 +75,18 @@ class Granting:
             self._shares.leave(waiter.tenant)
         elif not self._fleet.end_look(request):
             instance = self._fleet.leases.get(request)
-            if instance is not None and (lease := self._fleet.end_lease(request, now)):
-                if instance.idle and instance.child is State.SLEEPING:
-                    self._ledger.hold(instance.id, NO_NEED)  # it fell asleep under it (L8)
+            if instance is not None and (lease := self.end_lease(request, instance, now)):
                 if answered:
                     self._learned.note_answer(instance.preset.name, now - lease.since, tokens)
                 self.settle(lease, now, tokens)
+
+    def end_lease(self, request: RequestId, instance: Instance, now: float) -> Lease | None:
+        """None when it holds none any more. L8: what fell asleep under its last one holds nothing
+        from now on."""
+        lease = self._fleet.end_lease(request, now)
+        if lease is not None and instance.idle and instance.child is State.SLEEPING:
+            self._ledger.hold(instance.id, NO_NEED)
+        return lease
 
     def settle(self, lease: Lease, now: float, tokens: int | None = None) -> None:
         """What it really used, instead of what was charged in advance."""

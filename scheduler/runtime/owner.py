@@ -49,7 +49,7 @@ from .measures import Look, Measures
 from .memory import why_there
 from .memory_side import Memory
 from .offer import Offer
-from .record import Decided, Gone, Loaded, Record, Started
+from .record import Allocated, Decided, Gone, Loaded, Record, Started
 from .waiting import Waiting
 
 logger = logging.getLogger(__name__)
@@ -245,7 +245,7 @@ class Owner:
         run = self._make_run(instance, preset, grant, self._told)
         run.why = why_there(grant, figures)
         self.runs[instance] = run
-        self._record(Started(instance, preset, self.offer.revision))
+        self._record(Started(instance, preset, self.offer.revision, grant))
         self._write("start", instance, reason, figures=figures)
         task = self._tasks.create_task(run.run(), name=f"instance-{instance}")
         # Unlike a finally, it also runs for a task that was cancelled before its first step.
@@ -288,6 +288,8 @@ class Owner:
         await asyncio.gather(waking, over, return_exceptions=True)
 
     def _told(self, run: InstanceRun, news: News) -> None:
+        if isinstance(news, AllocationReported):
+            self._record(Allocated(run.instance, news.need))
         if isinstance(news, ReadyReported):
             self._record(Loaded(run.instance, run.pid, run.argv))
         logger.log(_level(run, news), "%s: %s", run.name, _WORDS[type(news)])
