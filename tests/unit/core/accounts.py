@@ -243,14 +243,28 @@ class Accounts:
                 own[device] += size
         return Need(tuple(own.items()), need.mapped)
 
-    def end(self, decision: AskExit | Kill) -> None:
-        """V3: without a limit by count, who goes holds something where devices have limits."""
-        victim = decision.instance
+    def end(self, decision: AskExit | Kill, *, is_chosen_now: bool) -> None:
+        """V3: without a limit by count, who goes holds something where devices have limits; and the
+        others that go would not have sufficed. Where that is `is_chosen_now`: in this step, for one
+        for which alone room is made."""
+        victim, preset = decision.instance, decision.for_preset
         self.going.add(victim)
-        idle = decision.reason is Reason.EVICTED and decision.for_preset not in self.ran_out
-        if idle and not self.planner.config.models_max:
-            holds = on_each(self.held[victim], {})
-            assert any(holds.get(device) for device in self.readings), "V3: went for nothing"
+        if decision.reason is not Reason.EVICTED or self.planner.config.models_max:
+            return
+        if preset is None or preset in self.ran_out:
+            return  # A4: one goes for good measure
+        holds = on_each(self.held[victim], {})
+        assert any(holds.get(device) for device in self.readings), "V3: went for nothing"
+        spec = self.current.get(preset)
+        if is_chosen_now and spec is not None and spec.fixed is not None and not spec.estimated:
+            others = {
+                instance.id
+                for instance in self.planner.instances.values()
+                if instance.id != victim and (instance.id in self.going or instance.leaving)
+            }
+            need = self._need(spec, spec.fixed, FIXED, 0)
+            short = self.planner.ledger.deficit(need, others, returned=True)
+            assert short, "V3: went though the others suffice"
 
     # Who is refused -----------------------------------------------------------------------
 

@@ -281,10 +281,13 @@ class Referee:
         self._not_overtaken(spec.name, decision)
         self.children[decision.instance] = Child(spec, self.now)
 
+    def _own(self, preset: PresetName | None) -> list[Child]:
+        return [child for child in self.children.values() if child.spec.name == preset]
+
     def _judge_beside_its_own(self, spec: PresetSpec) -> None:
         """A further one only where all others are full; a new version beside an old one that still
         answers, where memory is counted."""
-        own = [c for c in self.children.values() if c.spec.name == spec.name and c.staying]
+        own = [child for child in self._own(spec.name) if child.staying]
         new = [c for c in own if c.spec.fingerprint == spec.fingerprint]
         assert self._wanted(spec.name) or len(own) > len(new), "nobody waits for this start"
         assert len(new) < spec.replicas, "started twice"
@@ -344,7 +347,10 @@ class Referee:
     def _judge_end(self, decision: AskExit | Kill) -> None:
         child, reason = self.children[decision.instance], decision.reason
         assert not child.killed, "killed twice, or asked after"
-        self.accounts.end(decision)
+        others = self.made_for - {decision.for_preset}
+        sleeps = any(c.mood == "sleeping" for c in self._own(decision.for_preset))
+        chosen = child.draining is None and not others and not sleeps
+        self.accounts.end(decision, is_chosen_now=chosen)
         if decision.for_preset in self.waiters_of:
             self.made_for.add(decision.for_preset)
         violent = reason in (Reason.HUNG, Reason.STOP_TIMEOUT, Reason.LOAD_STALLED)

@@ -88,6 +88,16 @@ def test_it_keeps_its_place_before_those_who_came_later():
     assert started(story.ready("x")) == ["m"]
 
 
+def test_room_that_was_made_for_it_waits_when_it_is_measured_anew_meanwhile():
+    story = machine(measured(), measured("x"))
+    x = story.idle(1, "x")
+    assert story.ask(2, "m") == [AskExit(x, Reason.EVICTED, "m")]
+    story.edit(unmeasured(), measured("x"))
+
+    assert story.exit(x) == []
+    assert started(story.edit(measured(), measured("x"))) == ["m"]
+
+
 def test_a_measurement_that_failed_leaves_the_guess():
     story = machine(unmeasured())
     story.ask(1, "m")
