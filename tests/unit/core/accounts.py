@@ -41,6 +41,7 @@ class Accounts:
     def __init__(self, planner: Planner, leases: Callable[[int], Collection[int]]) -> None:
         self.planner = planner
         self.leases = leases
+        self.now = float("-inf")
         self.readings: dict[str, DeviceReading] = {}
         self.external: dict[str, int] = {}  # at least so much is not ours
         self.held: dict[int, Need] = {}
@@ -59,6 +60,7 @@ class Accounts:
     # What is told -----------------------------------------------------------------------
 
     def hear(self, event: Event, now: float) -> None:
+        now = self.now = max(now, self.now)  # a clock that goes back stands still
         self._free_the_sleepers()
         match event:
             case DevicesRead(devices):
@@ -166,12 +168,12 @@ class Accounts:
 
     # What is decided --------------------------------------------------------------------
 
-    def start(self, decision: Start, now: float, *, waits_alone: bool) -> None:
+    def start(self, decision: Start, *, waits_alone: bool) -> None:
         spec, grant = decision.preset, decision.grant
         if spec.shape is None or not self.readings:
             assert grant == Grant(), "granted what nobody counts"
         else:
-            self._fits(grant.need, now, None)
+            self._fits(grant.need, None)
             self._is_of_its_shape(spec, spec.shape, grant)
             if waits_alone:
                 self._is_the_largest(decision)
@@ -181,8 +183,8 @@ class Accounts:
         self.figures[instance] = self._figures(spec, grant)
         self.moods[instance] = "loading"
 
-    def wake(self, instance: int, now: float) -> None:
-        self._fits(self.awake[instance], now, instance)
+    def wake(self, instance: int) -> None:
+        self._fits(self.awake[instance], instance)
         self.held[instance], self.moods[instance] = self.awake[instance], "loading"
         self.fell_asleep.discard(instance)
 
@@ -197,12 +199,12 @@ class Accounts:
             return False
         return fits(self._need(spec, shape, FIXED, 0), *self.planner.ledger.free())
 
-    def _fits(self, need: Need, now: float, sleeper: int | None) -> None:
+    def _fits(self, need: Need, sleeper: int | None) -> None:
         self._free_the_sleepers()
         for device, size in on_each(need, self.mapped(sleeper)).items():
             if device in self.readings and size:
                 held = self._held_on(device, sleeper)
-                returning = self._returning(device, now)
+                returning = self._returning(device, self.now)
                 assert held + returning + size <= self.limit(device), "L1, L4: no memory"
                 if self.readings[device].exclusive:
                     assert not held, "two at once on a device that serves one"

@@ -238,7 +238,7 @@ class Referee:
                 assert child.mood == "sleeping", "woken though it does not sleep"
                 assert self._wanted(child.spec.name), "nobody waits for this wake"
                 child.mood, child.started_at = "loading", self.now
-                self.accounts.wake(instance, self.now)
+                self.accounts.wake(instance)
             case Drain():
                 self._judge_drain(decision)
             case Undrain(instance):
@@ -277,7 +277,7 @@ class Referee:
         guesses = spec.measuring and self.accounts.readings and self.keeps_time
         assert not guesses or self.now >= measured_at, "L5: started before it was measured"
         waits_alone = set(self.waiters_of) == {spec.name}
-        self.accounts.start(decision, self.now, waits_alone=waits_alone)
+        self.accounts.start(decision, waits_alone=waits_alone)
         self._not_overtaken(spec.name, decision)
         self.children[decision.instance] = Child(spec, self.now)
 
