@@ -21,7 +21,6 @@ from scheduler.core.events import (
     SlotsSeen,
     UnloadAsked,
 )
-from scheduler.core.states import State
 from scheduler.core.values import Kind, PresetName, Priority, RequestId, TenantId
 from scheduler.protocol import (
     Acquire,
@@ -57,8 +56,6 @@ from .waiting import Answer, Asked
 DEATH_SECONDS = 2.0
 """How long a release with `died` waits for the exit, to tell how the child ended."""
 SLOTS_EVERY_SECONDS = 0.5
-
-_USABLE = frozenset({State.LOADING, State.LOADED, State.SLEEPING})
 
 
 class Operations:
@@ -296,7 +293,7 @@ class Operations:
         if spec is None:
             raise self._not_offered(name)
         preset = PresetName(spec.preset)
-        if self._is_running(preset):
+        if self._owner.is_running(preset):
             return preset
         if problem := problem_of(spec):
             raise preset_invalid(spec.preset, problem)
@@ -307,12 +304,6 @@ class Operations:
     def _not_offered(self, name: str) -> Refused:
         offer = self._owner.offer
         return model_not_found(name, offer.names()) if offer.known else registry_unread()
-
-    def _is_running(self, preset: PresetName) -> bool:
-        return any(
-            instance.preset.name == preset and instance.state in _USABLE
-            for instance in self._owner.planner.instances.values()
-        )
 
     async def _after_death(
         self, run: InstanceRun, request: RequestId, answer: Callable[[Ended | None], None]

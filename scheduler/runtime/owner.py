@@ -29,6 +29,7 @@ from scheduler.core.decisions import (
 )
 from scheduler.core.events import (
     AllocationReported,
+    Cancelled,
     Event,
     Exited,
     LoadingReported,
@@ -41,6 +42,7 @@ from scheduler.core.events import (
 )
 from scheduler.core.planner import Planner
 from scheduler.core.sizes import Grant as MemoryGrant
+from scheduler.core.states import State
 from scheduler.core.values import InstanceId, PresetName, PresetSpec, Refusal, RequestId
 
 from .figures import Figures
@@ -48,8 +50,9 @@ from .instance_run import InstanceRun, News, Told
 from .measures import Look, Measures
 from .memory import why_there
 from .memory_side import Memory
-from .offer import Offer
+from .offer import Offer, problem_of
 from .record import Allocated, Decided, Gone, Loaded, Record, Started
+from .refusals import preset_invalid
 from .waiting import Waiting
 
 logger = logging.getLogger(__name__)
@@ -64,6 +67,8 @@ _WORDS = {
     SleepingReported: "sleeping",
     Silent: "does not answer",
 }
+
+_USABLE = frozenset({State.LOADING, State.LOADED, State.SLEEPING})
 
 Do = Callable[[], None]
 MakeRun = Callable[[InstanceId, PresetName, MemoryGrant, Told], InstanceRun]
@@ -146,6 +151,7 @@ class Owner:
         def take() -> None:
             before, self.offer = self.offer, offer.after(self.offer)
             self.memory.offer_changed()
+            self._refuse_for_what_cannot_start()
             self._tell_presets(offer.renamed_since(before))
 
         self.post(take)
@@ -160,6 +166,26 @@ class Owner:
                 self._tell_presets()
 
         self.post(take)
+
+    def is_running(self, preset: str) -> bool:
+        """Whether an instance of it takes requests, or will."""
+        return any(
+            instance.preset.name == preset and instance.state in _USABLE
+            for instance in self.planner.instances.values()
+        )
+
+    def _refuse_for_what_cannot_start(self) -> None:
+        """L5: who waits for it is told why at once, and nobody makes room for it."""
+        for name in sorted(self.waiting.presets()):
+            spec = self.offer.specs.get(name)
+            problem = "" if spec is None or self.is_running(name) else problem_of(spec)
+            if not problem:
+                continue
+            refusal = preset_invalid(name, problem)
+            for request in self.waiting.refuse(name, refusal):
+                self.handle(Cancelled(request))
+            self._record(Decided("reject", name, None, refusal.code, {"problem": problem}))
+            logger.info("refuse the requests for %s: %s", name, problem)
 
     def _tell_presets(self, renamed: Renamed = ()) -> None:
         specs = self.offer.preset_specs(self.figures.shape_of)

@@ -73,6 +73,22 @@ class Waiting:
         asked.answer(refused(refusal, asked.preset, known))
         return asked.preset
 
+    def presets(self) -> frozenset[str]:
+        """Those that somebody waits for."""
+        return frozenset(asked.preset for asked in self._asked.values() if asked.run is None)
+
+    def refuse(self, preset: str, refusal: Refused) -> list[RequestId]:
+        """Who waited for it, and leaves with this answer."""
+        asking = [
+            (request, asked)
+            for request, asked in self._asked.items()
+            if asked.preset == preset and asked.run is None
+        ]
+        for request, asked in asking:
+            self._forget(request)
+            asked.answer(refusal)
+        return [request for request, _ in asking]
+
     def leave(self, request: RequestId) -> Asked | None:
         """It waits no more and holds nothing more. What it was, if it is known."""
         return self._forget(request)

@@ -9,6 +9,7 @@ import pytest
 from scheduler.core.events import Requested
 from scheduler.core.planner import Planner
 from scheduler.core.values import Config, Kind, Priority
+from scheduler.runtime.record import Decided
 
 from .standing_in import preset, staged, until
 
@@ -47,6 +48,39 @@ async def test_a_missing_model_file_is_refused_and_evicts_nobody(tmp_path):
         assert refusal.code == "preset_invalid"
         assert "gone.gguf" in refusal.message
         assert stage.starts == ["b"]
+
+
+async def test_who_waits_for_what_turns_out_unreadable_is_told_so_and_evicts_nobody():
+    async with staged(preset("a"), preset("b"), models_max=1) as stage:
+        serving = stage.ask("b")
+        run = await serving.run()
+        waiting = [stage.ask("a"), stage.ask("a")]
+        await stage.owner.caught_up()
+        stage.offers(preset("a", problem="it is cut off"), preset("b"), revision=2)
+        refusals = [await each.refusal() for each in waiting]
+        serving.release()
+        await stage.owner.caught_up()
+
+        assert {refusal.code for refusal in refusals} == {"preset_invalid"}
+        assert all("it is cut off" in refusal.message for refusal in refusals)
+        assert stage.queue() == []
+        assert list(stage.owner.runs.values()) == [run]
+        assert run.leaving is None
+        [told] = [e for e in stage.entries if isinstance(e, Decided) and e.kind == "reject"]
+        assert (told.preset, told.reason) == ("a", "preset_invalid")
+
+
+async def test_who_waits_for_a_slot_of_what_runs_has_it_although_the_preset_breaks():
+    async with staged(preset("a")) as stage:
+        first = stage.ask("a")
+        run = await first.run()
+        second = stage.ask("a")
+        await stage.owner.caught_up()
+        stage.offers(preset("a", problem="it is cut off"), revision=2)
+        await stage.owner.caught_up()
+        first.release()
+
+        assert await second.run() is run
 
 
 async def test_a_running_instance_serves_on_when_its_file_is_gone(tmp_path):
