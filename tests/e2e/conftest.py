@@ -62,7 +62,7 @@ def shared(
     """Three small models, a slow one, bad files, an alias and an embeddings preset, with room for
     two children and bodies of one MiB. Tests neither stop it nor change its presets."""
     folder: Path = tmp_path_factory.mktemp("shared")
-    for number in (1, 2, 3, 4):
+    for number in range(1, 6):
         broken(folder / "models", f"broken-{number}")
         vocabulary_only(folder / "models", f"vocabulary-{number}")
     models = {**THREE_MODELS, "slow": SLOW}

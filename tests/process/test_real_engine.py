@@ -92,7 +92,7 @@ async def test_two_tiny_models_take_turns(tmp_path):
 async def test_a_child_heeds_an_exit_that_comes_right_after_its_ready(tmp_path):
     specs = [spec(name, tiny_model(tmp_path, name, seed)) for seed, name in enumerate("ab")]
     async with running(specs, program=llama_server(), models_max=1) as gateway:
-        for name in "abababababab":
+        for name in "abababab":
             await (await gateway.client.acquire(name)).release()
         ends = [entry.exit for entry in gateway.entries if type(entry).__name__ == "Gone"]
 
