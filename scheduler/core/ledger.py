@@ -62,6 +62,9 @@ class Ledger:
         """By every instance that has not exited."""
         self._returning_seconds = returning_seconds
         self._exclusive: frozenset[DeviceId] = frozenset()
+        self._next_return: float | None = None
+        self.version = 0
+        """Another one whenever there is more or less to be had than before."""
 
     @property
     def limits(self) -> bool:
@@ -75,6 +78,7 @@ class Ledger:
     ) -> None:
         """L3. `moving` are those that take or give back memory at this moment. A device that is
         missing has gone, and limits nothing."""
+        seen = self._seen()
         before, self.devices = self.devices, {}
         for reading in readings:
             known = before.get(reading.device)
@@ -87,6 +91,13 @@ class Ledger:
         self._exclusive = frozenset(
             name for name, device in self.devices.items() if device.reading.exclusive
         )
+        self._find_next_return()
+        if self._seen() != seen:
+            self.version += 1
+
+    def _seen(self) -> list[tuple[DeviceId, int, int, int]]:
+        devices = self.devices.items()
+        return [(name, each.limit, each.ever, each.coming_back) for name, each in devices]
 
     def _find_external(self, device: Device, moving: Collection[InstanceId]) -> None:
         reading = device.reading
@@ -112,7 +123,10 @@ class Ledger:
 
     def next_return(self) -> float | None:
         """When bytes that never showed as free count as somebody else's."""
-        return min(
+        return self._next_return
+
+    def _find_next_return(self) -> None:
+        self._next_return = min(
             (back.until for device in self.devices.values() for back in device.returning),
             default=None,
         )
@@ -128,13 +142,17 @@ class Ledger:
                 device.returning = [back for back in device.returning if back.until > now]
                 if device.reading.foreign is None:
                     device.external += sum(back.size for back in ended if back.seen)
+        self._find_next_return()
+        self.version += over
         return over
 
     # What is held -------------------------------------------------------------------
 
     def hold(self, instance: InstanceId, need: Need) -> None:
         """Instead of what it held before."""
-        self.held[instance] = need
+        if self.held.get(instance) != need:
+            self.held[instance] = need
+            self.version += 1
 
     def release(self, instance: InstanceId, now: float) -> None:
         """It has exited. On the host its pages are free with it; a driver may take its time."""
@@ -143,6 +161,8 @@ class Ledger:
             device = self.devices.get(name)
             if device is not None and name != HOST and size:
                 device.returning.append(Returning(size, now + self._returning_seconds))
+        self._find_next_return()
+        self.version += 1
 
     def mapped(self, gone: Collection[InstanceId] = NOBODY) -> dict[FileId, int]:
         """What of each file is in memory, once `gone` have exited."""

@@ -49,6 +49,10 @@ class NoPlace:
     blocked_by: tuple[PresetName, ...] = ()
 
 
+_State = tuple[int, tuple[InstanceId, ...], Bytes | None]
+"""What a look rests on: the ledger, who is pinned, what the preset took beyond its grant."""
+
+
 class Siting:
     def __init__(self, books: Books) -> None:
         self._presets = books.presets
@@ -57,6 +61,7 @@ class Siting:
         self._ledger = books.ledger
         self._surplus = books.surplus
         self._failures = books.failures
+        self._known: dict[PresetName, tuple[_State, PresetSpec, tuple[Site, ...] | NoPlace]] = {}
         self._measure_wait_seconds = books.config.measure_wait_seconds
 
     # The places of an entry ---------------------------------------------------------
@@ -72,16 +77,35 @@ class Siting:
             return None
         if self._failures.too_large(entry.preset):
             return NoPlace(Code.MODEL_TOO_LARGE, self._short(spec, shape, self._empty()))
+        found = self._look(spec, shape, gone) if gone else self._remembered(spec, shape)
+        if isinstance(found, NoPlace):
+            return found
+        entry.sites = sites = found
+        kept = [site for site in sites if entry.site and site.placement == entry.site.placement]
+        entry.site = kept[0] if kept and entry.room else sites[0]
+        return None
+
+    def _remembered(self, spec: PresetSpec, shape: Shape) -> tuple[Site, ...] | NoPlace:
+        """As it was found before, while nothing is otherwise that it rests on."""
+        pinned = tuple(instance.id for instance in self._pinned())
+        state = self._ledger.version, pinned, self._surplus.get(spec.name)
+        known = self._known.get(spec.name)
+        if known is not None and known[0] == state and known[1] is spec:
+            return known[2]
+        if len(self._known) > 2 * len(self._presets):
+            self._known.clear()
+        found = self._look(spec, shape, NOBODY)
+        self._known[spec.name] = state, spec, found
+        return found
+
+    def _look(
+        self, spec: PresetSpec, shape: Shape, gone: Collection[InstanceId]
+    ) -> tuple[Site, ...] | NoPlace:
         pinned = self._pinned(gone)
         roomy = self._ledger.roomy([i.id for i in pinned])
         sites = self._best(spec, shape, self._ledger.free(gone), roomy)
         sites = sites or self._alone(spec, shape, pinned)
-        if not sites:
-            return self._whose_fault(spec, shape, pinned)
-        entry.sites = sites
-        kept = [site for site in sites if entry.site and site.placement == entry.site.placement]
-        entry.site = kept[0] if kept and entry.room else sites[0]
-        return None
+        return sites or self._whose_fault(spec, shape, pinned)
 
     def worse(self, entry: Entry, spec: PresetSpec) -> Iterator[Site]:
         """Those of worse kinds, the best first, for a preset that takes what there is now."""
