@@ -182,7 +182,10 @@ class Planner:
                 return decisions
             case DevicesRead(devices):
                 shelves = self._fleet.by_state
-                moving = {*shelves[State.LOADING], *shelves[State.STOPPING]}
+                # A child may wake by itself under a lease, and drain meanwhile.
+                drains = shelves[State.DRAINING].values()
+                wakes = [i.id for i in drains if i.child is State.LOADING]
+                moving = {*shelves[State.LOADING], *shelves[State.STOPPING], *wakes}
                 self._books.ledger.read(devices, moving, now)
                 self._look_for_room = True
             case UnloadAsked(preset, force):
