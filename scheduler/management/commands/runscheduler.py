@@ -39,6 +39,7 @@ logger = logging.getLogger(__name__)
 
 class Command(BaseCommand):
     help = "Run the scheduler: it starts and stops the models and answers on the control socket."
+    requires_system_checks = ("corral",)  # the rest is of pages, and takes a second to look at
 
     def handle(self, *args: Any, **options: Any) -> None:
         config = scheduler_config()
