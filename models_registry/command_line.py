@@ -82,8 +82,9 @@ def environment_layer(environment: Mapping[str, str], catalogue: Catalogue) -> d
     """What the environment sets, by canonical key."""
     layer: dict[str, str] = {}
     for name, match in catalogue.environment_options():
-        refused = refusal(match.option) and match.option.key not in OPERATORS
-        if name not in environment or refused or match.option.removed:
+        if name not in environment or match.option.removed:
+            continue
+        if refusal(match.option) and match.option.key not in OPERATORS:
             continue
         # llama.cpp: LLAMA_ARG_NO_X counts as set whatever it holds.
         value = "false" if match.negated else environment[name]
