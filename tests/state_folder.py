@@ -1,8 +1,11 @@
-"""Loaded before the settings (pyproject's `-p`): tests never touch the checkout's own state."""
+"""Loaded before the settings (pyproject's `-p`): tests never touch the checkout's own state. Each of
+the two halves that scripts/tests.sh runs side by side has a folder of its own."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-os.environ["CORRAL_VAR"] = str(Path(__file__).resolve().parent / ".cache" / "var")
+os.environ["CORRAL_VAR"] = str(
+    Path(__file__).resolve().parent / ".cache" / f"var{os.environ.get('CORRAL_TESTS', '')}"
+)
