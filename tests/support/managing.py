@@ -15,7 +15,9 @@ MIB = 1 << 20
 class Manager:
     def __init__(self, running: Gateway) -> None:
         self._client = running.client
-        self._key = running.manage("createkey", "robot", "--admin").stdout.split()[-1]
+        made = running.manage("createkey", "robot", "--admin", "--again")
+        assert made.returncode == 0, made.stderr
+        self._key = made.stdout.split()[-1]
 
     def __call__(self, method: str, path: str, body: Any = None) -> Answer:
         return self._client.request(method, f"/router/api{path}", body, key=self._key)
