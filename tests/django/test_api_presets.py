@@ -203,7 +203,11 @@ def test_the_effective_options_say_where_each_comes_from(manager, preset, settin
     assert (rows["threads"]["layer"], rows["threads"]["locked"]) == ("command_line", True)
     assert rows["parallel"]["layer"] == "default"
     assert rows["model"]["layer"] == "model_file"
-    assert "--ctx-size 4096 --kv-unified --parallel 4 --threads 3" in told["command_line"]
+    assert (rows["cache-ram"]["value"], rows["cache-ram"]["layer"]) == ("512", "default")
+    own = (
+        "--cache-ram 512 --ctx-size 4096 --kv-unified --parallel 4 --swa-checkpoints 4 --threads 3"
+    )
+    assert own in told["command_line"]
     assert told["argv"][0] == settings.CORRAL_LLAMA_SERVER
 
 

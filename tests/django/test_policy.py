@@ -78,7 +78,7 @@ def without_sleep(argv: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def offered(spec: LaunchSpec) -> PresetSpec:
-    return Offer.of(1, [spec], 10.0).preset_specs()[0]
+    return Offer.of(1, [spec], 10.0).preset_spec(spec, None)
 
 
 # What the scheduler is told -----------------------------------------------------------------
@@ -88,7 +88,11 @@ def test_a_new_preset_leaves_all_of_it_to_the_gateway(made: Callable[..., Preset
     spec = launch_spec_of(saved(made()))
 
     assert offered(spec) == PresetSpec(
-        PresetName("a"), fingerprint=spec.fingerprint, parallel=4, stop_timeout_seconds=10.0
+        PresetName("a"),
+        fingerprint=spec.fingerprint,
+        parallel=4,
+        stop_timeout_seconds=10.0,
+        measuring=True,  # nothing is known yet of what it takes
     )
     assert not spec.readiness_probe
     assert (spec.placement, spec.context_cap, spec.replicas) == ("best", None, 1)
