@@ -47,7 +47,8 @@ def test_the_password_shown_opens_the_admin(tmp_path: Path) -> None:
 
 @pytest.mark.engine
 def test_the_curl_line_works_when_it_is_pasted(tmp_path: Path) -> None:
-    with served(tmp_path, CORRAL_DEMO="1") as running:
+    # One thread: two wait for each other at each step where the machine has other things to do
+    with served(tmp_path, "-t", "1", CORRAL_DEMO="1") as running:
         line = _curl_line(running)
         assert "$CORRAL_KEY" not in line
         answer = subprocess.run(
