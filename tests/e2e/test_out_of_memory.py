@@ -1,4 +1,5 @@
-"""Scenario 9, as far as counts go: a model for which no memory is to be had, beside one at work."""
+"""Scenario 9: a model for which no memory is to be had, beside one at work. What is tried although
+no memory is to be had stands in tests/process/test_real_engine.py."""
 
 from __future__ import annotations
 
@@ -33,23 +34,20 @@ def crowded(tmp_path: Path) -> Iterator[Gateway]:
         yield running
 
 
-def test_scenario_9_it_is_tried_three_times_and_then_refused_while_others_go_on(
+def test_scenario_9_it_is_refused_with_the_figures_and_never_tried_while_others_go_on(
     crowded: Gateway,
 ) -> None:
     with crowded.client.stream("slow", max_tokens=TOKENS) as under_way:
         under_way.next_event()
 
         refused = crowded.client.chat("huge")
-        again = crowded.client.chat("huge")
         other = crowded.client.chat("alpha")
         tries = _tries(crowded)
 
-        assert (refused.status, refused.code) == (503, "out_of_memory")
-        assert "failed to allocate" in refused.message
-        assert int(refused.headers["retry-after"]) >= 1
-        assert (again.status, again.code) == (503, "model_backing_off")
-        assert int(again.headers["retry-after"]) >= 1
-        assert tries == 3
+        assert (refused.status, refused.code) == (503, "model_too_large")
+        assert "Host" in refused.message
+        assert refused.headers["x-should-retry"] == "false"
+        assert tries == 0
         assert whole(other)
         assert busy_slots(crowded.child_of("slow")) == 1
         assert under_way.next_event() is not None
