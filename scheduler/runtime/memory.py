@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from scheduler.core.instances import Instance
 from scheduler.core.ledger import Device as Held
 from scheduler.core.sizes import HOST, Bytes, DeviceId, DeviceReading, Grant, Kind, Need
-from scheduler.core.states import LEAVING, SETTLED
+from scheduler.core.states import LEAVING, SETTLED, State
 from scheduler.memory_states import DeviceInstance, DevicesState, DeviceState
 
 from .devices.device import Device
@@ -48,15 +48,25 @@ def _differs(one: DeviceReading, other: DeviceReading) -> bool:
 
 
 def corrected(instance: Instance, held: Need, pid: int, devices: Iterable[Device]) -> Need | None:
-    """What the driver shows for the process counts more than what its log says: the driver's own
-    share is in it. None where that is the same, or not shown."""
+    """What is to be held instead, None: the same. What the driver shows for the process counts where
+    it is more than what its log says: the driver's own share is in it, and a look may have begun
+    before the load. Asleep, a process has what is shown of it, and under a lease that releases
+    nothing (L8). On the host only of a sleeper: one that is awake holds what its caches may grow
+    to."""
     if instance.child not in SETTLED:
+        return None
+    asleep = instance.child is State.SLEEPING
+    if asleep and not instance.idle:
         return None
     own = dict(held.own)
     for device in devices:
+        name = device.reading.device
+        if name == HOST and not asleep:
+            continue
         # Where the driver does not know whose bytes they are, it may not list ours either.
         if device.processes is not None and device.reading.foreign is not None:
-            own[device.reading.device] = dict(device.processes).get(pid, 0)
+            shown = dict(device.processes).get(pid, 0)
+            own[name] = shown if asleep else max(shown, own.get(name, 0))
     before = dict(held.own)
     if all(abs(size - before.get(name, 0)) < WORTH_CORRECTING for name, size in own.items()):
         return None

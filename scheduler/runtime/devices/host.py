@@ -49,12 +49,14 @@ class Host:
             self._cgroups = cgroups_of(self._proc / "self")
         bounds = (cgroup.level() for cgroup in self._cgroups)
         levels = [self._machine(), *(level for level in bounds if level is not None)]
-        own = sum(self._own(pid) for pid in ours)
+        processes = tuple((pid, self._own(pid)) for pid in sorted(ours))
+        own = sum(size for _, size in processes)
         total = min(level.limit for level in levels)
         free = min(total, *(level.free for level in levels))
         foreign = max(level.taken - own - (level.limit - total) for level in levels)
         reading = DeviceReading(HOST, total, free, foreign=min(total, max(0, foreign)))
-        return Device(reading, "main memory", str(HOST), utilisation=round(psutil.cpu_percent()))
+        busy = round(psutil.cpu_percent())
+        return Device(reading, "main memory", str(HOST), utilisation=busy, processes=processes)
 
     def _machine(self) -> Level:
         said = _kilobytes((self._proc / "meminfo").read_text())
