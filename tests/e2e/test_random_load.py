@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from tests.support.gateway import Gateway, gateway
 from tests.support.managing import MIB, Manager
 from tests.support.memory_watch import memory_watched
 from tests.support.polling import eventually
+from tests.support.rpc_device import rpc_device
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
@@ -37,18 +38,24 @@ MODELS = {
     "widest-and-deep": {"seed": 10, "blocks": 8, "width": 256, "feed_forward": 512},
 }
 TOO_LARGE = "too-large"
+ON_SERVERS = {name: MODELS[name] for name in ("ten-layers", "wide", "wide-and-deep", "widest")}
+REMOTE = {"RPC0": 56 * MIB, "RPC1": 44 * MIB}
+"""One of these models fits on neither of both whole."""
+SERVERS_OWN = 62 * MIB
+"""What such a server takes beside the buffers that it is asked for, which alone can be counted: a
+second copy of each tensor while it receives it (here 50 MiB at most), and 12 MiB itself."""
+QUICK = {
+    "CORRAL_MEMORY_MARGIN": "0",
+    "CORRAL_CACHE_RAM": "0",
+    "CORRAL_QUANTUM": "1",
+    "CORRAL_MAX_WAIT": "2",
+}
+"""Models take turns every second or two, so that this ends."""
 
 
 @pytest.fixture
 def pressed(tmp_path: Path) -> Iterator[Gateway]:
-    """Its children take turns every second or two, so that this ends."""
-    env = {
-        "CORRAL_DEVICE_BUDGET": f"Host={BUDGET // MIB}MiB",
-        "CORRAL_MEMORY_MARGIN": "0",
-        "CORRAL_CACHE_RAM": "0",
-        "CORRAL_QUANTUM": "1",
-        "CORRAL_MAX_WAIT": "2",
-    }
+    env = QUICK | {"CORRAL_DEVICE_BUDGET": f"Host={BUDGET // MIB}MiB"}
     with gateway(tmp_path, args=["--models-max", "0"], env=env, models=MODELS) as running:
         yield running
 
@@ -63,7 +70,7 @@ async def test_random_requests_never_take_more_than_the_budget_and_none_that_fit
     assert sum(sizes.values()) >= 3 * BUDGET
 
     with memory_watched(pressed) as watched:
-        answered = await _ask_at_random(pressed)
+        answered = await _ask_at_random(pressed, [*MODELS, TOO_LARGE], REQUESTS)
 
     refusals = Counter(told for name, *told in answered if name != TOO_LARGE and told[0] != 200)
     assert not refusals
@@ -84,11 +91,44 @@ async def test_random_requests_never_take_more_than_the_budget_and_none_that_fit
     assert sum(starts.values()) > 2 * len(MODELS)
 
 
-async def _ask_at_random(running: Gateway) -> list[tuple[str, int, str]]:
+async def test_random_requests_never_take_more_of_rpc_servers_than_their_budgets(
+    tmp_path: Path,
+) -> None:
+    with rpc_device() as first, rpc_device() as second:
+        servers = {"RPC0": first, "RPC1": second}
+        env = QUICK | {
+            "CORRAL_DEVICE_BUDGET": f"Host={BUDGET // MIB}MiB, "
+            + ", ".join(f"{name}={size // MIB}MiB" for name, size in REMOTE.items())
+        }
+        args = ["--models-max", "0", "--rpc", ",".join(servers.values())]
+        with gateway(tmp_path, args=args, env=env, models=ON_SERVERS) as running:
+            manage = Manager(running)
+            manage.until_measured(*ON_SERVERS, seconds=120)
+            placed = {name: manage.fit(name)["empty"] for name in ON_SERVERS}
+            with memory_watched(running, [*servers.values()]) as watched:
+                answered = await _ask_at_random(running, [*ON_SERVERS], 120)
+            took = {
+                name: max(look[server] for look in watched.servers)
+                for name, server in servers.items()
+            }
+            assert {each["kind"] for each in placed.values()} == {"whole", "partial"}
+            assert {status for _, status, _ in answered} == {200}
+            assert max(watched.host) <= BUDGET
+            for name, budget in REMOTE.items():
+                assert budget // 4 < took[name] <= budget + SERVERS_OWN
+                held = manage.device(name)["instances"]
+                assert len(held) <= 1  # one process at a time
+                assert sum(each["held"] for each in held) <= budget
+
+
+async def _ask_at_random(
+    running: Gateway, names: Sequence[str], requests: int
+) -> list[tuple[str, int, str]]:
     """Whom each request named, its status and its error's code."""
     dice = random.Random(SEED)
-    names = dice.choices([*MODELS, TOO_LARGE], weights=[10] * len(MODELS) + [3], k=REQUESTS)
-    plan = [(name, dice.randint(1, 24), dice.expovariate(5)) for name in names]
+    plan = [
+        (name, dice.randint(1, 24), dice.expovariate(5)) for name in dice.choices(names, k=requests)
+    ]
     headers = {"Authorization": f"Bearer {running.key}"}
     answered: list[tuple[str, int, str]] = []
     async with aiohttp.ClientSession(running.base_url, headers=headers) as session:

@@ -1,12 +1,15 @@
-"""What a gateway's children take of the host's memory, as the kernel has it, again and again."""
+"""What a gateway's children take of the host's memory, and what RPC servers hold for them, as the
+kernel has it, again and again."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import psutil
 
 from tests.support.gateway import Gateway
 
@@ -16,22 +19,30 @@ PROC = Path("/proc")
 
 @dataclass
 class Watched:
-    """Bytes of all children together at each look: what is theirs alone, and each file once."""
+    """At each look: the bytes of all children together, what is theirs alone and each file once;
+    how many there were; and by RPC server what it has taken since the first look."""
 
     host: list[int] = field(default_factory=list)
     children: list[int] = field(default_factory=list)
+    servers: list[dict[str, int]] = field(default_factory=list)
 
 
 @contextmanager
-def memory_watched(running: Gateway) -> Iterator[Watched]:
-    """Looks every 50 ms until the block ends. The scheduler must not be started anew in it."""
+def memory_watched(running: Gateway, servers: Sequence[str] = ()) -> Iterator[Watched]:
+    """Looks every 50 ms until the block ends, at RPC `servers` (host:port) too. The scheduler must
+    not be started anew in it, and nothing may use these servers at its beginning."""
     scheduler, seen, over = running.pid("scheduler"), Watched(), threading.Event()
+    pids = {server: _listens_on(server) for server in servers}
+    before = {server: _status(pid)["VmRSS"] for server, pid in pids.items()}
 
     def watch() -> None:
         while not over.wait(EVERY_SECONDS):
             taken, children = taken_by_children(scheduler)
             seen.host.append(taken)
             seen.children.append(children)
+            seen.servers.append(
+                {server: _status(pid)["VmRSS"] - before[server] for server, pid in pids.items()}
+            )
 
     watcher = threading.Thread(target=watch, name="memory watch")
     watcher.start()
@@ -57,6 +68,16 @@ def taken_by_children(scheduler: int) -> tuple[int, int]:
         models |= {file: max(size, models.get(file, 0)) for file, size in maps.items()}
         count += 1
     return own + programs + sum(models.values()), count
+
+
+def _listens_on(server: str) -> int:
+    """The pid of the RPC server that was started for this host:port."""
+    port = server.rpartition(":")[2]
+    return next(
+        process.pid
+        for process in psutil.process_iter(["name", "cmdline"])
+        if process.info["name"] == "ggml-rpc-server" and port in process.info["cmdline"]
+    )
 
 
 def _children(parent: int) -> list[int]:
