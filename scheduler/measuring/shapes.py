@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, assert_never
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Annotated, Any, assert_never
 
 import msgspec
 
@@ -19,50 +20,60 @@ from scheduler.core.sizes import (
     Shape,
 )
 
+Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 50)]
+"""Bytes. No device has a pebibyte."""
+Sizes = Annotated[list[Size], msgspec.Meta(max_length=32)]
+"""One for each context."""
+Context = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2048)]
+Name = Annotated[str, msgspec.Meta(max_length=4096)]
+SizeOf = Annotated[dict[Name, Size], msgspec.Meta(max_length=80)]
+
 
 class NoShape(ValueError):
-    """The plain data is that of no shape: another release wrote it."""
+    """The plain data is that of no shape that the ledger can count with: another release wrote it,
+    or somebody on the control socket."""
 
 
 class _Need(msgspec.Struct, frozen=True):
-    own: dict[str, int]
-    mapped: dict[str, int] = {}
+    own: SizeOf
+    mapped: SizeOf = {}
 
 
 class _Placed(msgspec.Struct, frozen=True):
-    kind: str
-    layers: dict[str, int]
-    needs: list[_Need]
+    kind: Kind
+    layers: Annotated[dict[Name, Count], msgspec.Meta(max_length=64)]
+    needs: Annotated[list[_Need], msgspec.Meta(max_length=32)]
 
 
 class _Size(msgspec.Struct, frozen=True):
-    context: int
+    context: Context
     need: _Need
 
 
 class _Fixed(msgspec.Struct, frozen=True, tag="fixed", tag_field="form"):
-    sizes: list[_Size]
-    unreported: int
+    sizes: Annotated[list[_Size], msgspec.Meta(min_length=1, max_length=32)]
+    unreported: Size
 
 
 class _Layer(msgspec.Struct, frozen=True):
-    weights: int
-    cache: list[int]
+    weights: Size
+    cache: Sizes
 
 
 class _Open(msgspec.Struct, frozen=True, tag="open", tag_field="form"):
-    contexts: list[int]
-    layers: list[_Layer]
-    devices: list[str]
-    file: str
-    mapped: list[int]
-    device_compute: list[int]
-    host_compute: tuple[list[int], list[int]]
-    spread_compute: tuple[list[int], list[int]]
-    host_fixed: int
-    first_device_fixed: list[int]
-    measured: list[_Placed]
-    unreported: int
+    contexts: Annotated[list[Context], msgspec.Meta(min_length=1, max_length=32)]
+    layers: Annotated[list[_Layer], msgspec.Meta(min_length=1, max_length=2048)]
+    devices: Annotated[list[Name], msgspec.Meta(max_length=64)]
+    file: Name
+    mapped: Annotated[list[Size], msgspec.Meta(max_length=2049)]
+    device_compute: Sizes
+    host_compute: tuple[Sizes, Sizes]
+    spread_compute: tuple[Sizes, Sizes]
+    host_fixed: Size
+    first_device_fixed: Sizes
+    measured: Annotated[list[_Placed], msgspec.Meta(max_length=256)]
+    unreported: Size
 
 
 def shape_of(stored: Mapping[str, Any]) -> Shape:
@@ -97,9 +108,40 @@ def plain(shape: Shape, *, unreported: int) -> dict[str, Any]:
 def _read(stored: Mapping[str, Any]) -> _Open | _Fixed:
     try:
         found: _Open | _Fixed = msgspec.convert(stored, _Open | _Fixed)
-    except msgspec.ValidationError as failure:
+    except (msgspec.ValidationError, OverflowError, RecursionError) as failure:
         raise NoShape(str(failure)) from failure
+    match found:
+        case _Fixed():
+            _ascend([size.context for size in found.sizes])
+        case _Open():
+            _agree(found)
     return found
+
+
+def _agree(found: _Open) -> None:
+    """Raises NoShape where its lengths are of different shapes."""
+    contexts, layers = len(found.contexts), len(found.layers)
+    _ascend(found.contexts)
+    if found.contexts[0] == 0:
+        raise NoShape("a context of 0")
+    each: list[Sequence[Any]] = [found.device_compute]
+    each += [*found.host_compute, *(layer.cache for layer in found.layers)]
+    each += [placed.needs for placed in found.measured]
+    first, (on_each, on_host) = found.first_device_fixed, found.spread_compute
+    each += [sizes for sizes in (first, on_each) if sizes]  # they may say nothing
+    if any(len(sizes) != contexts for sizes in each) or len(on_each) != len(on_host):
+        raise NoShape("there is not one size for each context")
+    if len(found.mapped) != layers + 1:
+        raise NoShape("there is not one mapped size for each count of layers")
+    if len(set(found.devices)) != len(found.devices):
+        raise NoShape("a device is named twice")
+    if any(sum(placed.layers.values()) > layers for placed in found.measured):
+        raise NoShape("a placement has more layers than there are")
+
+
+def _ascend(contexts: Sequence[int]) -> None:
+    if any(one >= other for one, other in pairwise(contexts)):
+        raise NoShape("contexts do not ascend")
 
 
 def _open_shape(found: _Open) -> OpenShape:
@@ -133,7 +175,7 @@ def _plain_open(shape: OpenShape, unreported: int) -> _Open:
         host_fixed=shape.host_fixed,
         first_device_fixed=list(shape.first_device_fixed),
         measured=[
-            _Placed(str(placement.kind), dict(placement.layers), list(map(_plain_need, needs)))
+            _Placed(placement.kind, dict(placement.layers), list(map(_plain_need, needs)))
             for placement, needs in shape.measured
         ],
         unreported=unreported,
@@ -142,7 +184,7 @@ def _plain_open(shape: OpenShape, unreported: int) -> _Open:
 
 def _placement(placed: _Placed) -> Placement:
     layers = tuple((DeviceId(device), count) for device, count in placed.layers.items())
-    return Placement(Kind(placed.kind), layers)
+    return Placement(placed.kind, layers)
 
 
 def _need(need: _Need) -> Need:

@@ -84,7 +84,7 @@ class Orders:
             try:
                 known = _known(estimated_data(spec), estimated=True)
                 self._estimates[fingerprint] = replace(known, pending=True)
-            except UnreadableHeader as unreadable:
+            except (UnreadableHeader, NoShape) as unreadable:
                 logger.warning("%s cannot be estimated: %s", spec.preset, unreadable)
         for measured in self._shapes.keys() & self._estimates.keys():
             del self._estimates[measured]

@@ -6,10 +6,13 @@ import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+import pytest
 from django.db import OperationalError
+from django.utils import timezone
 
+from models_registry.measurements import StoredShape
 from scheduler.measuring.ordering import QueueAway
-from scheduler.runtime.measures import Look, Measures
+from scheduler.runtime.measures import Look, Measures, Orders
 
 from .standing_in import PATIENCE, until
 
@@ -62,3 +65,19 @@ async def test_whatever_keeps_it_from_looking_it_looks_again():
     found = await watched(orders, 0.01, bool)
 
     assert found[0].figures == {"f": {"Host": 4}}
+
+
+def test_a_row_of_another_release_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    known = {"form": "fixed", "sizes": [{"context": 1, "need": {"own": {}}}], "unreported": 0}
+    other = {
+        "form": "open", "contexts": [1], "layers": [{"weights": 1, "cache": [1]}], "devices": [],
+        "file": "", "mapped": [0, 0], "device_compute": [1], "host_compute": [[1], [1]],
+        "spread_compute": [[], []], "host_fixed": 0, "first_device_fixed": [], "unreported": 0,
+        "measured": [{"kind": "sideways", "layers": {}, "needs": [{"own": {}}]}],
+    }  # fmt: skip
+    orders = Orders()
+    now = timezone.now()
+
+    assert orders._shape("a", StoredShape(other, False, now), {}) is None
+    assert "cannot be read" in caplog.text
+    assert orders._shape("b", StoredShape(known, False, now), {}) is not None

@@ -9,6 +9,7 @@ import pytest
 from scheduler.core.events import Requested
 from scheduler.core.planner import Planner
 from scheduler.core.values import Config, Kind, Priority
+from scheduler.protocol import Fit, FitAnswer, Refused
 from scheduler.runtime.record import Decided
 
 from .standing_in import preset, staged, until
@@ -257,3 +258,26 @@ async def test_nothing_can_be_applied_to_an_unknown_preset():
         stage.operations.apply("nope", told.set_result)
 
         assert (await told).code == "model_not_found"
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"form": "fixed", "sizes": [], "unreported": 0},
+        {
+            "form": "fixed",
+            "sizes": [{"context": 1, "need": {"own": {"Host": 10**30}}}],
+            "unreported": 0,
+        },
+    ],
+)
+async def test_what_is_no_shape_is_refused_and_ends_nothing(shape):
+    async with staged(preset("a")) as stage:
+        answers: list[FitAnswer | Refused] = []
+        stage.operations.fit(Fit(1, "new", shape), answers.append)
+        await stage.owner.caught_up()
+        [refusal] = answers
+
+        assert isinstance(refusal, Refused)
+        assert refusal.code == "invalid_request"
+        assert (await stage.ask("a").run()).spec.preset == "a"
