@@ -4,11 +4,12 @@ child greets every server on its list as it starts. So its own RPC0 may be the m
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from models_registry.launch import LaunchSpec
-from scheduler.core.sizes import DeviceId, Grant, Kind, Need, Placement
+from scheduler.core.sizes import DeviceId, Grant, Kind, Need
 
 from .devices.rpc_names import ledger_names, numbered
 
@@ -16,16 +17,26 @@ Names = Mapping[DeviceId, DeviceId]
 """A child's names of RPC devices, and the machine's."""
 
 OPTION = "--rpc"
+_NAMES_DEVICES = frozenset({"--device", "--spec-draft-device"})
+_COUNTS_DEVICES = frozenset({"--tensor-split", "--main-gpu", "--override-tensor"})
+"""Options that mean another device where one before it is not there, or its name in a buffer."""
 
 
 def told_of(spec: LaunchSpec, grant: Grant, servers: Sequence[str]) -> tuple[LaunchSpec, Names]:
-    """The preset as the child shall be started, and its names of the devices. With a fixed
-    placement it is told of all, as its options say."""
-    if OPTION not in spec.argv or grant.placement.kind is Kind.FIXED:
+    """The preset as the child shall be started, and its names of the devices. A fixed placement
+    is told of all where nobody knows what it takes, or where its options count the devices."""
+    if OPTION not in spec.argv:
         return spec, {}
-    used = _used(grant.placement, servers)
+    if grant.placement.kind is not Kind.FIXED:
+        devices = {device for device, _ in grant.placement.layers}
+    elif not grant.need or not _COUNTS_DEVICES.isdisjoint(spec.argv):
+        return spec, {}
+    else:
+        devices = {device for device, _ in grant.need.own} | _named(spec.argv)
+    used = _used(devices, servers)
     names = {own: name for own, name in ledger_names(used, servers).items() if own != name}
-    return replace(spec, argv=_with_servers(spec.argv, used)), names
+    argv = _renamed(spec.argv, {name: own for own, name in names.items()})
+    return replace(spec, argv=_with_servers(argv, used)), names
 
 
 def grant_for_child(grant: Grant, names: Names) -> Grant:
@@ -40,8 +51,23 @@ def need_in_ledger(need: Need, names: Names) -> Need:
     return replace(need, own=tuple((names.get(name, name), size) for name, size in need.own))
 
 
-def _used(placement: Placement, servers: Sequence[str]) -> tuple[str, ...]:
-    devices = {device for device, _ in placement.layers}
+def _named(argv: Sequence[str]) -> set[DeviceId]:
+    """The devices that its own options name."""
+    lists = (value for option, value in pairwise(argv) if option in _NAMES_DEVICES)
+    return {DeviceId(name.strip()) for value in lists for name in value.split(",")}
+
+
+def _renamed(argv: Sequence[str], back: Names) -> tuple[str, ...]:
+    """With its own options in the child's names too."""
+    renamed = list(argv)
+    for at, (option, value) in enumerate(pairwise(argv), start=1):
+        if option in _NAMES_DEVICES:
+            names = (DeviceId(name.strip()) for name in value.split(","))
+            renamed[at] = ",".join(back.get(name, name) for name in names)
+    return tuple(renamed)
+
+
+def _used(devices: Collection[DeviceId], servers: Sequence[str]) -> tuple[str, ...]:
     used = (server for (server, _), device in numbered(servers).items() if device in devices)
     return tuple(dict.fromkeys(used))
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from models_registry.launch import LaunchSpec
-from scheduler.core.sizes import FIXED, ON_HOST, Grant, Kind, Need, Placement
+from scheduler.core.sizes import FIXED, ON_HOST, DeviceId, Grant, Kind, Need, Placement
 from scheduler.runtime.rpc_children import grant_for_child, need_in_ledger, told_of
 
 SERVERS = ("one:1", "two:2", "three:3")
@@ -43,8 +45,30 @@ def test_one_on_the_host_is_told_of_none():
     assert names == {}
 
 
-def test_one_whose_options_say_where_it_goes_is_told_of_all():
+def fixed(*devices: str) -> Grant:
+    return Grant(FIXED, 4096, Need(tuple((DeviceId(device), 5) for device in devices)))
+
+
+def test_one_whose_options_say_where_it_goes_is_told_of_those_it_takes_something_of():
+    assert told_of(SPEC, fixed("Host"), SERVERS)[0].argv == ("--model", "m.gguf", "-c", "9")
+    spec, names = told_of(SPEC, fixed("RPC2", "Host"), SERVERS)
+    assert spec.argv[-1] == "three:3"
+    assert names == {"RPC0": "RPC2"}
+
+
+def test_of_all_where_nobody_knows_what_it_takes_or_its_options_count_devices():
+    counted = replace(SPEC, argv=(*SPEC.argv, "--tensor-split", "0,1,0"))
+
     assert told_of(SPEC, Grant(FIXED, 4096), SERVERS) == (SPEC, {})
+    assert told_of(counted, fixed("RPC1"), SERVERS) == (counted, {})
+
+
+def test_its_options_name_its_devices_as_the_child_knows_them():
+    named = replace(SPEC, argv=(*SPEC.argv, "--device", "RPC1,RPC2"))
+    spec, names = told_of(named, fixed("RPC2"), SERVERS)
+
+    assert spec.argv[-4:] == ("--device", "RPC0,RPC1", "--rpc", "two:2,three:3")
+    assert names == {"RPC0": "RPC1", "RPC1": "RPC2"}
 
 
 def test_a_machine_without_servers_changes_nothing():
