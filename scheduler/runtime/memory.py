@@ -48,11 +48,11 @@ def _differs(one: DeviceReading, other: DeviceReading) -> bool:
 
 
 def corrected(instance: Instance, held: Need, pid: int, devices: Iterable[Device]) -> Need | None:
-    """What is to be held instead, None: the same. What the driver shows for the process counts where
-    it is more than what its log says: the driver's own share is in it, and a look may have begun
-    before the load. Asleep, a process has what is shown of it, and under a lease that releases
-    nothing (L8). On the host only of a sleeper: one that is awake holds what its caches may grow
-    to."""
+    """What is to be held instead, None: the same. What the driver shows for the process counts
+    where it is more than what its log says: the driver's own share is in it, and a look may have
+    begun before the load. Asleep, a process has what is shown of it, and under a lease that
+    releases nothing (L8). On the host only of a sleeper: one that is awake holds what its caches
+    may grow to."""
     if instance.child not in SETTLED:
         return None
     asleep = instance.child is State.SLEEPING

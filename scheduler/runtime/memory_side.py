@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.core.events import AllocationReported, DevicesRead
-from scheduler.core.sizes import DeviceReading
+from scheduler.core.sizes import DeviceId, DeviceReading
 from scheduler.core.values import PresetName
 
 from .devices.device import Device
@@ -52,6 +52,11 @@ class Memory:
         if self._measures is not None:
             self._hurry(self._measures, now)
 
+    @property
+    def totals(self) -> dict[DeviceId, int]:
+        """Bytes of each device, as far as they are known."""
+        return {device.reading.device: device.reading.total for device in self.devices}
+
     def offer_changed(self) -> None:
         self._hurried.clear()
 
@@ -63,7 +68,8 @@ class Memory:
         owner = self._owner
         for number, instance in list(owner.planner.instances.items()):
             pid, held = owner.runs[number].pid, owner.planner.ledger.held[number]
-            if pid is not None and (need := corrected(instance, held, pid, devices)):
+            need = None if pid is None else corrected(instance, held, pid, devices)
+            if need is not None:
                 owner.handle(AllocationReported(number, need))
 
     def _hurry(self, measures: Measures, now: float) -> None:
