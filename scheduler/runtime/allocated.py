@@ -22,14 +22,22 @@ MIB = 1 << 20
 MOST_BYTES = 1 << 50
 MARK = " MiB"
 """No line without it is of use here."""
+LONGEST_LINE = 400
+"""Characters. A longer line is none of these, and is not looked at."""
+MOST_NAMES = 64
 
-_USED = re.compile(r"\busing device (\w+) \(([^()]*)\)")
+# Matched in the event loop, against what a model's file or a client may have written: each takes
+# time in proportion to the line for each place where it may begin.
+_USED = re.compile(r"\busing device (\w+) \(([^()]*)\)", re.ASCII)
 BUFFER = re.compile(
-    r": +([\w.-]+)(?:\[([^\]]*)\])? +([A-Za-z][\w ]*?) +buffer size = +(\d{1,12}\.\d+) MiB"
+    r": +([\w.-]+)(?:\[([^][]*)\])? +(\w+(?: \w+)*) +buffer size = +(\d{1,12}\.\d{1,9}) MiB",
+    re.ASCII,
 )
-_PROJECTOR_ON = re.compile(r"\bclip_ctx: CLIP using ([\w.-]+)(?:\[([^\]]*)\])? backend")
-_PROJECTOR = re.compile(r"\bload_hparams: model size: +(\d{1,12}\.\d+) MiB")
+_PROJECTOR_ON = re.compile(r"\bclip_ctx: CLIP using ([\w.-]+)(?:\[([^][]*)\])? backend", re.ASCII)
+_PROJECTOR = re.compile(r"\bload_hparams: model size: +(\d{1,12}\.\d{1,9}) MiB", re.ASCII)
+_NUMBERED = re.compile(r"[A-Za-z_]+([0-9]{0,4})", re.ASCII)
 _MAPPED = "CPU_Mapped"
+_OF_THE_HOST = ("CPU", "AMX")
 
 
 def mib(text: str) -> int:
@@ -50,35 +58,49 @@ class DeviceNames:
             self.add(found[1], found[2])
 
     def add(self, name: str, description: str) -> None:
-        if name not in self._on_endpoint[description]:
-            self._on_endpoint[description].append(name)
+        names = self._on_endpoint[description]
+        if len(names) < MOST_NAMES and name not in names:
+            names.append(name)
 
     def of(self, buffer: str, endpoint: str | None) -> DeviceId:
-        if buffer.startswith("CPU") or buffer.endswith("_Host"):
+        if buffer.startswith(_OF_THE_HOST) or buffer.endswith("_Host"):
             return HOST  # mapped, repacked, pinned for a device
         if endpoint is None:
             return DeviceId(buffer.removesuffix("_Mapped").removesuffix("_Private"))
-        number = int("".join(filter(str.isdigit, buffer)) or "0")
-        names = self._on_endpoint.get(endpoint, [])
+        found = _NUMBERED.fullmatch(buffer)
+        if found is None:
+            return DeviceId(buffer)
+        number, names = int(found[1] or 0), self._on_endpoint.get(endpoint, [])
         return DeviceId(names[number] if number < len(names) else buffer)
 
 
 class Allocated:
-    """One child's buffers since it last began to load. `reset()` when it does."""
+    """One child's buffers, from the begin of its load to its first `ready`."""
 
     def __init__(self) -> None:
         self.names = DeviceNames()
-        self.reset()
-
-    def reset(self) -> None:
         self._models = 0
         self._contexts = 0
         self._kept: dict[DeviceId, int] = defaultdict(int)
         self._compute: dict[tuple[int, DeviceId], int] = {}
         self._mapped = 0
         self._projector_on = HOST
+        self._not_computed: set[int] = set()  # contexts that have not said their compute buffers
+
+    @property
+    def is_begun(self) -> bool:
+        return self._models > 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every context that it began has said all of its buffers: the last of them are
+        those it computes in."""
+        return self.is_begun and self._contexts > 0 and not self._not_computed
 
     def take(self, line: str) -> None:
+        """Never raises, whatever the line is."""
+        if len(line) > LONGEST_LINE:
+            return
         if MARK not in line:
             self._begin(line)
             return
@@ -107,6 +129,7 @@ class Allocated:
             self._models += 1
         elif "llama_context: constructing llama_context" in line:
             self._contexts += 1
+            self._not_computed.add(self._contexts)
         elif (found := _PROJECTOR_ON.search(line)) is not None:
             self._contexts += 1
             self._projector_on = self.names.of(found[1], found[2])
@@ -115,6 +138,7 @@ class Allocated:
         device = self.names.of(buffer, endpoint)
         if kind == "compute":
             self._compute[self._contexts, device] = size
+            self._not_computed.discard(self._contexts)
         elif kind == "model" and buffer == _MAPPED and self._models == 1:
             self._mapped += size
         else:
@@ -129,3 +153,12 @@ def total(need: Need) -> Mapping[str, int]:
     for _, size in need.mapped:
         sums[HOST] += size
     return dict(sums)
+
+
+def is_plausible(need: Need, totals: Mapping[DeviceId, int]) -> bool:
+    """Whether every device is one of `totals` and has so much. With no device known: whether any
+    could have it."""
+    sizes = total(need).items()
+    if any(size >= MOST_BYTES for _, size in sizes):
+        return False
+    return not totals or all(size <= totals.get(DeviceId(device), 0) for device, size in sizes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -20,11 +20,11 @@ from scheduler.core.events import (
     Silent,
     SleepingReported,
 )
-from scheduler.core.sizes import HOST, NOTHING_GRANTED, FileId, Grant, Need
+from scheduler.core.sizes import HOST, NOTHING_GRANTED, DeviceId, FileId, Grant, Need
 from scheduler.core.values import Exit, InstanceId, RequestId
 from scheduler.protocol import Ended
 
-from .allocated import Allocated
+from .allocated import Allocated, is_plausible, total
 from .child import Child, Spawn
 from .child_lines import ChildState, NotUnderstood, Report, text_of
 from .child_log import ChildLog
@@ -37,8 +37,10 @@ from .rpc_children import Names, need_in_ledger
 logger = logging.getLogger(__name__)
 
 SETTLE_EVERY_SECONDS = 0.05
-LAST_FIGURES_SECONDS = 0.2
-"""After a `ready` on one stream, how long what it says of its memory may come on the other."""
+DRAIN_SECONDS = 0.005
+DRAIN_STEPS = 3
+"""What a child said of its memory before its `ready` may come after it, on the other stream: so
+long without a line, and it has come. Nobody is sent to the child before."""
 KILLED_FOR_MEMORY = "the kernel killed it: memory was short"
 PROBE_FAILED = "it loaded, and generated nothing"
 
@@ -68,7 +70,9 @@ class InstanceRun:
         told: Told,
         health: HealthRule,
         killed_for_memory: Callable[[], bool],
+        totals: Callable[[], Mapping[DeviceId, int]] = dict,
     ) -> None:
+        """`totals` are the bytes of the machine's devices, as far as they are known."""
         self.instance = instance
         self.spec = spec
         self.grant = grant
@@ -77,8 +81,10 @@ class InstanceRun:
         self._names = names
         self._unreported = unreported
         self._allocated = Allocated()
-        self._allocates = True  # from when it begins to load until it has said all of its memory
-        self._allocation: Need | None = None
+        self._allocates = True  # until its first `ready`: then clients' text comes in the log
+        self._totals = totals
+        self._held_back: asyncio.TimerHandle | None = None
+        """While it is ready, and nobody was told: its log is being drained."""
         self.address = address
         self.argv: tuple[str, ...] = spec.argv
         self.pid: int | None = None
@@ -153,6 +159,7 @@ class InstanceRun:
             logger.error("%s could not be started: %s", self.name, failure)
             self.exit = Exit(words=f"could not be started: {failure}")
         finally:
+            self._tell_held_back()
             for side in (self._doubt, self._probing):
                 if side is not None:
                     side.cancel()  # of a child that spoke, and then could not be connected to
@@ -297,38 +304,54 @@ class InstanceRun:
             self._enter(report.state)
 
     def _enter(self, state: ChildState) -> None:
+        self._tell_held_back()
         self._state = state
         match state:
             case ChildState.LOADING:
                 self._told(self, LoadingReported(self.instance, self.progress))
             case ChildState.READY:
                 self._has_loaded = True
-                self._tell_allocation()
-                self._told(self, ReadyReported(self.instance))
-                loop = asyncio.get_running_loop()
-                loop.call_later(LAST_FIGURES_SECONDS, self._tell_last_figures)
+                if self._allocates:
+                    self._drain(DRAIN_STEPS)
+                else:
+                    self._told(self, ReadyReported(self.instance))
             case ChildState.SLEEPING:
-                self._allocates, self._allocation = True, None
-                self._allocated.reset()  # it loads again when it wakes
                 self._told(self, SleepingReported(self.instance))
 
-    def _tell_last_figures(self) -> None:
-        """What clients write is not read for figures: it may come in the log from now on."""
-        if self._state is ChildState.READY and self._allocates:
-            self._tell_allocation()
-            self._allocates = False
+    def _drain(self, steps: int, heard: int = -1) -> None:
+        """Hold its first `ready` back until its log is quiet and its figures are whole, or `steps`
+        are over."""
+        unfinished = self._allocated.is_begun and not self._allocated.is_whole
+        if steps and (unfinished or self._lines != heard):
+            loop = asyncio.get_running_loop()
+            again = loop.call_later(DRAIN_SECONDS, self._drain, steps - 1, self._lines)
+            self._held_back = again
+        else:
+            self._tell_held_back()
+
+    def _tell_held_back(self) -> None:
+        """No line is read for figures after this, not at a wake either: a client may have written
+        it. What wakes takes what it took."""
+        if self._held_back is None:
+            return
+        self._held_back.cancel()
+        self._held_back, self._allocates = None, False
+        self._tell_allocation()
+        self._told(self, ReadyReported(self.instance))
 
     def _tell_allocation(self) -> None:
-        """As far as it differs from what was told. With a verbosity of its own it may say none."""
+        """Where it is whole and can be: else what was predicted stays held. With a verbosity of its
+        own it may say none."""
         said = self._allocated.need(FileId(self.spec.model_path))
-        if said is None:
+        if said is None or not self._allocated.is_whole:
             return
         own = dict(said.own)
         own[HOST] = own.get(HOST, 0) + self._unreported
         need = need_in_ledger(Need(tuple(sorted(own.items())), said.mapped), self._names)
-        if need != self._allocation:
-            self._allocation = need
+        if is_plausible(need, self._totals()):
             self._told(self, AllocationReported(self.instance, need))
+        else:
+            logger.warning("%s says of its memory what cannot be: %s", self.name, total(need))
 
     async def _probe(self) -> None:
         """Between its first `ready` and LOADED: a token. Not again after a wake: that the preset

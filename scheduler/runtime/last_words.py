@@ -20,7 +20,7 @@ _LOOKS_WRONG = re.compile(
 # Each is a wording of an engine or of its backend; the captured lines stand with the tests.
 _OUT_OF_MEMORY = re.compile(
     r"out of memory|insufficient memory|OutOfDeviceMemory|OutOfHostMemory|OutOfMemory"
-    r"|bad_alloc|cannot allocate memory|unable to allocate .* buffer"
+    r"|bad_alloc|cannot allocate memory|unable to allocate .{1,80}? buffer"
     r"|failed to allocate (?:\w+ )?buffer|failed to allocate compute (?:pp )?buffers"
     r"|failed to allocate \d[\d.]* (?:MB|MiB|bytes)|memory allocation of size \d+ failed",
     re.IGNORECASE,

@@ -192,6 +192,7 @@ class SchedulerService:
             told=told,
             health=self._health,
             killed_for_memory=self._oom_kills.claim,
+            totals=lambda: self.owner.memory.totals,
         )
 
     async def _count_kills(self) -> None:

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.events import AllocationReported, ReadyReported, SleepingReported
-from scheduler.core.sizes import HOST, FileId, Need
-from scheduler.runtime.allocated import MIB, Allocated, total
+from scheduler.core.sizes import HOST, DeviceId, FileId, Need
+from scheduler.core.values import InstanceId
+from scheduler.runtime.allocated import (
+    LONGEST_LINE,
+    MIB,
+    MOST_NAMES,
+    Allocated,
+    is_plausible,
+    total,
+)
+from scheduler.runtime.instance_run import DRAIN_SECONDS, DRAIN_STEPS, InstanceRun
 
-from .standing_in import preset, staged, until
+from .standing_in import StandIn, preset, staged, until
 
 FILE = FileId("m.gguf")
 USED = "llama_prepare_model_devices: using device {} ({}) (unknown id) - 24105 MiB free"
@@ -103,28 +116,140 @@ def test_no_line_is_too_odd(lines: list[str]) -> None:
     heard(*lines, size("CPU", "model", 10**11))
 
 
-async def test_it_is_told_before_the_child_counts_as_ready_and_clients_change_nothing() -> None:
-    told: list[object] = []
-    async with staged(preset("a")) as stage:
-        await stage.ask("a").run()
-        [run], [child] = stage.owner.runs.values(), stage.children
-        run._told = lambda _, news: told.append(news)
-        child.say("sleeping")
-        child.log(LOADING)
-        child.log(size("CPU_Mapped", "model", 92))
-        child.log(size("CPU", "KV", 90))
-        child.say("ready")
-        child.log(size("CPU", "output", 1))  # the streams overtake each other
-        await until(lambda: len(told) > 3)
-        child.log(size("CPU", "model", 10**6))
-        child.say("sleeping")
+@pytest.mark.parametrize(
+    "buffer", ["RPC²[x]", "RPC" + "5" * 300 + "[x]", "RPC٣[x]", "RPC99999[127.0.0.1:1]"]
+)
+def test_no_number_of_a_device_is_too_odd(buffer: str) -> None:
+    line = size(buffer, "model", 1)
 
-    need = Need(((HOST, 90 * MIB),), ((FileId(""), 92 * MIB),))
-    later = Need(((HOST, 91 * MIB),), ((FileId(""), 92 * MIB),))
-    assert told == [
-        SleepingReported(run.instance),
-        AllocationReported(run.instance, need),
-        ReadyReported(run.instance),
-        AllocationReported(run.instance, later),
-        SleepingReported(run.instance),
-    ]
+    assert len(line) < LONGEST_LINE
+    heard(USED.format("RPC0", "127.0.0.1:1"), LOADING, line)
+
+
+def test_a_line_that_is_too_long_is_not_looked_at() -> None:
+    need = heard(LOADING, size("CPU", "model", 1), "x" * LONGEST_LINE + size("CPU", "KV", 1))
+
+    assert of(need) == {"Host": 1}
+
+
+def test_the_names_of_a_server_are_bounded() -> None:
+    child = Allocated()
+    for number in range(10 * MOST_NAMES):
+        child.take(USED.format(f"RPC{number}", "one:1"))
+
+    assert len(child.names._on_endpoint["one:1"]) == MOST_NAMES
+
+
+def test_it_is_whole_once_each_context_has_said_what_it_computes_in() -> None:
+    child, whole = Allocated(), []
+    for line in (
+        LOADING, size("CPU", "model", 9), CONTEXT, size("CPU", "KV", 1), size("CPU", "compute", 1),
+        CONTEXT, size("CPU", "compute", 1),
+    ):  # fmt: skip
+        child.take(line)
+        whole.append(child.is_whole)
+
+    assert whole == [False, False, False, False, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("size", "totals", "plausible"),
+    [
+        (5, {"CUDA0": 5}, True),
+        (6, {"CUDA0": 5}, False),
+        (1, {"Host": 5}, False),
+        (5, {}, True),
+        (1 << 50, {}, False),
+    ],
+)
+def test_no_device_has_more_than_it_has(
+    size: int, totals: dict[DeviceId, int], plausible: bool
+) -> None:
+    assert is_plausible(Need(((DeviceId("CUDA0"), size),)), totals) is plausible
+
+
+WEIGHTS = size("CPU_Mapped", "model", 92)
+CACHE, COMPUTE = size("CPU", "KV", 90), size("CPU", "compute", 1)
+FORGED = size("CPU", "model", 10**6)
+WHOLE = AllocationReported(InstanceId(1), Need(((HOST, 91 * MIB),), ((FileId(""), 92 * MIB),)))
+READY, ASLEEP = ReadyReported(InstanceId(1)), SleepingReported(InstanceId(1))
+
+
+class Loading:
+    """A child that loads, and what is told of it."""
+
+    def __init__(self, run: InstanceRun, child: StandIn) -> None:
+        self.child = child
+        self.told: list[object] = []
+        self.run = run
+        run._told = lambda _, news: self.told.append(news)
+
+    def say(self, *lines: str) -> None:
+        for line in lines:
+            self.child.log(line)
+
+
+@contextlib.asynccontextmanager
+async def loading() -> AsyncIterator[Loading]:
+    async with staged(preset("a"), ready=False) as stage:
+        stage.ask("a")
+        await until(lambda: stage.children)
+        [run], [child] = stage.owner.runs.values(), stage.children
+        yield Loading(run, child)
+
+
+async def test_it_is_told_before_the_child_counts_as_ready_though_the_streams_overtake() -> None:
+    async with loading() as it:
+        it.say(LOADING, WEIGHTS, CONTEXT, CACHE)
+        it.child.say("ready")
+        it.say(COMPUTE)
+        assert it.told == []
+        await until(lambda: READY in it.told)
+
+        assert it.told == [WHOLE, READY]
+
+
+async def test_what_clients_write_is_no_figure_also_while_it_sleeps_and_wakes() -> None:
+    async with loading() as it:
+        it.say(LOADING, WEIGHTS, CONTEXT, CACHE, COMPUTE)
+        it.child.say("ready")
+        await until(lambda: READY in it.told)
+        it.say(FORGED)
+        it.child.say("sleeping")
+        it.say(LOADING, FORGED, CONTEXT, COMPUTE)
+        it.child.say("ready")
+        it.say(FORGED)
+        await asyncio.sleep(2 * DRAIN_SECONDS * DRAIN_STEPS)
+
+        assert it.told == [WHOLE, READY, ASLEEP, READY]
+
+
+async def test_a_ready_that_is_held_back_is_told_before_what_comes_next() -> None:
+    async with loading() as it:
+        it.say(LOADING, WEIGHTS, CONTEXT, CACHE, COMPUTE)
+        it.child.say("ready")
+        it.child.say("sleeping")
+
+        assert it.told == [WHOLE, READY, ASLEEP]
+
+
+async def test_figures_that_are_not_whole_leave_what_was_predicted() -> None:
+    async with loading() as it:
+        it.say(LOADING, WEIGHTS, CONTEXT, CACHE)
+        it.child.say("ready")
+        await until(lambda: it.told)
+
+        assert it.told == [READY]
+
+
+async def test_figures_that_cannot_be_leave_what_was_predicted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with loading() as it:
+        it.run._totals = lambda: {HOST: 1 << 40}
+        it.say(LOADING, WEIGHTS, size("CUDA0", "model", 9e6), CONTEXT, CACHE, COMPUTE)
+        it.child.say("ready")
+        await until(lambda: it.told)
+
+        assert it.told == [READY]
+    assert "what cannot be" in caplog.text

@@ -93,3 +93,7 @@ def test_memory_that_was_short_is_recognised(line):
 @pytest.mark.parametrize("line", ENOUGH_MEMORY)
 def test_other_failures_are_not_taken_for_it(line):
     assert not says_out_of_memory([line])
+
+
+def test_what_stands_far_apart_in_a_line_is_no_failure():
+    assert not says_out_of_memory(["unable to allocate " * 100 + "a buffer".rjust(200)])
