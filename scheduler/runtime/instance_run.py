@@ -55,6 +55,15 @@ not answer any more."""
 class InstanceRun:
     """`run()` is one task. What may be asked before the child is spawned is done when it is."""
 
+    _state: ChildState | None = None
+    _said: ChildState | None = None  # while it was probed
+    _heard_of = 0  # reports that were believed
+    _lines = 0
+    _has_loaded = False  # ready, and probed where that is asked for: clients come now
+    _heeds_exit = False
+    _exit_wanted = False
+    _kill_wanted = False
+
     def __init__(
         self,
         instance: InstanceId,
@@ -107,15 +116,7 @@ class InstanceRun:
         self._probing: asyncio.Task[None] | None = None
         self._probe_failed = ""
         self._child: Child | None = None
-        self._state: ChildState | None = None
-        self._said: ChildState | None = None  # while it was probed
-        self._heard_of = 0  # reports that were believed
-        self._lines = 0
         self._ready = asyncio.Event()
-        self._has_loaded = False  # ready, and probed where that is asked for: clients come now
-        self._heeds_exit = False
-        self._exit_wanted = False
-        self._kill_wanted = False
 
     @property
     def name(self) -> str:
