@@ -57,6 +57,8 @@ class Admission:
         draining: Draining,
         granting: Granting,
     ) -> None:
+        self._books = books
+        self._ledger = books.ledger
         self._config = books.config
         self._presets = books.presets
         self._failures = books.failures
@@ -78,6 +80,7 @@ class Admission:
         self._head_key: Place | None = None
         self.skipped: dict[PresetName, Outcome] = {}
         """Those that wait for something which no other entry has to wait for."""
+        self._skipped_by: tuple[object, ...] = ()
 
     @property
     def next_drain(self) -> float | None:
@@ -86,10 +89,12 @@ class Admission:
     def admit(self, now: float) -> list[Decision]:
         """Derive the head anew and serve it, until one has to wait."""
         decisions: list[Decision] = []
-        self._making_room.next_drain = self.next_look = self.held_up = None
-        self._look_at_skipped_again()
+        self._making_room.next_drain = self.held_up = None
+        self._look_at_skipped_again(now)
+        self._making_room.give_up_what_is_not_enough(self._order.head(now))
         while (first := self._order.first(now)) is not None:
             entry, key = first
+            self.skipped.pop(entry.preset, None)
             if entry.head_since is None:
                 entry.head_since = now
             outcome, step = self._serve_head(entry, now)
@@ -140,6 +145,7 @@ class Admission:
             self._queue.needs_no_room(entry)
         if need is Need.NOTHING:
             entry.head_since = None
+            self.skipped.pop(entry.preset, None)
             self._order.drop(entry.preset)
         else:
             self._order.put(entry)
@@ -213,11 +219,23 @@ class Admission:
         return self._refuse(entry, refusal)
 
     def _skip(self, entry: Entry, outcome: Outcome) -> None:
+        """It holds nobody up: what was made for it may be another's."""
+        if entry.room:
+            self._queue.give_up_room(entry, *list(entry.room))
         entry.head_since = None
         self.skipped[entry.preset] = outcome
         self._order.drop(entry.preset)
 
-    def _look_at_skipped_again(self) -> None:
+    def _look_at_skipped_again(self, now: float) -> None:
+        """Only when something has changed that they wait for: a look at each of many is dear."""
+        rests_on = self._ledger.version, tuple(self._fleet.pinned), self._books.edits
+        due = self.next_look is not None and self.next_look <= now
+        if rests_on == self._skipped_by and not due:
+            gone = [preset for preset in self.skipped if preset not in self._queue.entries]
+            for preset in gone:
+                del self.skipped[preset]
+            return
+        self._skipped_by, self.next_look = rests_on, None
         for preset in self.skipped:
             entry = self._queue.entries.get(preset)
             if entry is not None and self._starting.need(entry) is not Need.NOTHING:

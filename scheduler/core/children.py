@@ -38,6 +38,7 @@ class Children:
     def __init__(self, books: Books, granting: Granting) -> None:
         self._config = books.config
         self._fleet = books.fleet
+        self._presets = books.presets
         self._queue = books.queue
         self._failures = books.failures
         self._learned = books.learned
@@ -95,7 +96,8 @@ class Children:
         if instance.state is State.LOADED and before is not State.LOADED:
             instance.last_used = instance.loaded_at = now
             # A3: with nobody left who wanted it, it is first in line to go.
-            instance.unwanted = instance.idle and instance.preset.name not in self._queue.entries
+            wanted = instance.preset.name in self._queue.entries or instance.spare
+            instance.unwanted = instance.idle and not wanted
         if not instance.leaving:
             # A4: a load that succeeded ends the row of failures.
             self._failures.note_success(instance.preset.name)
@@ -114,8 +116,11 @@ class Children:
         if instance.child is State.SLEEPING:
             return
         instance.allocated = need
-        if instance.grant.need and not instance.stale and not instance.alone:
-            preset = instance.preset.name
+        preset = instance.preset.name
+        now_known = self._presets.get(preset)
+        if instance.grant.need and not instance.alone and now_known is not None:
+            if now_known.shape != instance.shape:
+                return  # it was granted by figures that are no longer the preset's
             before = self._surplus.get(preset, ())
             self._surplus[preset] = surplus_after(before, instance.grant, need)
 

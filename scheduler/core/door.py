@@ -39,8 +39,9 @@ class Door:
         if refusal := self._refusal(event, current, now):
             return [Reject(event.request, refusal)]
         if event.kind is Kind.LOAD:
-            # A4: a person's load clears the back-off.
+            # A4: a person's load clears the back-off, and what is believed of its memory.
             self._failures.clear(event.preset)
+            self._books.surplus.pop(event.preset, None)
         weight = event.weight if event.weight > 0 else 1.0
         self._books.shares.arrive(event.tenant, weight)
         if current is not None and self._is_next(event, current):

@@ -17,6 +17,12 @@ from .values import Code, PresetName, PresetSpec, Refusal
 _UNDONE_BY_AN_EDIT = frozenset({Reason.REPLACED, Reason.REMOVED})
 
 
+def _takes_otherwise(new: PresetSpec, old: PresetSpec) -> bool:
+    if new.fingerprint != old.fingerprint:
+        return True
+    return new.shape is not old.shape and new.shape != old.shape
+
+
 class Edits:
     def __init__(self, books: Books, granting: Granting) -> None:
         self._books = books
@@ -43,9 +49,12 @@ class Edits:
                 # What failed was not this, and what was learned was of another.
                 self._failures.forget(name)
                 self._books.learned.forget(name)
+            if new is None or _takes_otherwise(new, old):
+                # What was taken beyond the old figures is in the new ones.
                 self._books.surplus.pop(name, None)
         self._presets.clear()
         self._presets.update(edited)
+        self._books.edits += 1
         self._books.growing = tuple(sorted(n for n, spec in edited.items() if spec.replicas > 1))
         self._books.learned.keep_only(edited)
         for instance in self._fleet:

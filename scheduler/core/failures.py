@@ -42,14 +42,15 @@ class Failures:
 
     def broken(self, preset: PresetName) -> Exit | None:
         """A4: how its last load failed, if it is known to be broken: it failed by itself, and has
-        never loaded with these options, or failed so often in a row. Nobody is evicted for another
-        try: not until its options or files change, one succeeds where there is room, or a person
-        asks."""
+        never loaded with these options; or it failed, for whatever reason, so often in a row.
+        Nobody is evicted for another try: not until its options or files change, one succeeds where
+        there is room, or a person asks."""
         failure = self._failed.get(preset)
-        if failure is None or failure.code is not Code.MODEL_LOAD_FAILED:
+        if failure is None:
             return None
         often = failure.in_a_row >= self._config.broken_after
-        return failure.exit if often or preset not in self._has_loaded else None
+        by_itself = failure.code is Code.MODEL_LOAD_FAILED and preset not in self._has_loaded
+        return failure.exit if often or by_itself else None
 
     def note_success(self, preset: PresetName) -> None:
         """A load has succeeded: whatever failed before it, the preset is not broken."""

@@ -8,7 +8,7 @@ from itertools import count
 from zlib import crc32
 
 from .decisions import Reason
-from .sizes import NOTHING_GRANTED, Grant, Need
+from .sizes import NOTHING_GRANTED, Grant, Need, Shape
 from .states import LEAVING, REPORTS, SETTLED, Cue, State, advance
 from .values import InstanceId, PresetName, PresetSpec, RequestId, TenantId
 
@@ -49,6 +49,7 @@ class Instance:
     grant: Grant = NOTHING_GRANTED
     step: int = 0  # which of its preset's contexts it was granted
     allocated: Need | None = None  # what the child has said that it took
+    shape: Shape | None = None  # by which its grant was worked out
     alone: bool = False  # its grant is a guess that was too large (L6)
     state: State = State.LOADING
     child: State = State.LOADING  # what it last said of itself, also while it drains
@@ -244,6 +245,7 @@ class Fleet:
             startup=startup,
             grant=grant,
             step=step,
+            shape=preset.shape,
             alone=alone,
             beside=beside,
             touched=self.touched,

@@ -11,8 +11,9 @@ from .decisions import Decision, Reason
 from .draining import Draining
 from .eviction import Eviction
 from .instances import Instance
-from .room import Room, Shortage
+from .room import Room, Shortage, need_of
 from .siting import Siting
+from .sizes import HOST
 from .starting import bytes_told
 from .states import State
 from .wait_queue import Entry
@@ -53,6 +54,15 @@ class MakingRoom:
         entry.site, shortage = lacks[0]
         return shortage
 
+    def give_up_what_is_not_enough(self, head: Entry | None) -> None:
+        """A2: room that was made for an entry, and is not enough for it any more, is not kept from
+        the head: it would wait for what nobody can use."""
+        if not self._ledger.limits:
+            return
+        for entry in reversed(list(self._queue.with_room.values())):
+            if entry is not head and self._room.is_ready(entry) and self._room.shortage(entry):
+                self._queue.give_up_room(entry, *list(entry.room))
+
     def is_free_somewhere(self, entry: Entry, is_free: Callable[[Entry], bool]) -> bool:
         """At one of its places, which is then the one that it gets."""
         for site in entry.sites:
@@ -68,7 +78,7 @@ class MakingRoom:
         if drains := self._draining.of(entry):
             return self._take_idle_instead(entry, drains, now)
         if entry.evict_first and self._failures.broken(entry.preset) is None:
-            one = Shortage(slot=True)
+            one = _one_more(entry)
             if victims := self._eviction.choose(entry, one, now):
                 entry.evict_first, entry.await_room = False, True
                 return self._evict(entry, victims, now)
@@ -110,3 +120,13 @@ class MakingRoom:
         if entry.await_room and not self._room.is_ready(entry):
             return True
         return not self._room.free_now(entry)
+
+
+def _one_more(entry: Entry) -> Shortage:
+    """A4: of those that have something where it ran out of memory; on the host only where it is
+    nowhere else."""
+    devices = [device for device, size in need_of(entry).own if size]
+    elsewhere = [device for device in devices if device != HOST] or devices
+    if not elsewhere:
+        return Shortage(slot=True)
+    return Shortage(slot=False, bytes=tuple((device, 1) for device in elsewhere))

@@ -10,7 +10,7 @@ there without anybody more having to go.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .books import Books
 from .instances import Instance
@@ -104,8 +104,7 @@ class Siting:
         pinned = self._pinned(gone)
         roomy = self._ledger.roomy([i.id for i in pinned])
         sites = self._best(spec, shape, self._ledger.free(gone), roomy)
-        sites = sites or self._alone(spec, shape, pinned)
-        return sites or self._whose_fault(spec, shape, pinned)
+        return sites or self._alone(spec, shape, pinned) or self._whose_fault(spec, shape, pinned)
 
     def worse(self, entry: Entry, spec: PresetSpec) -> Iterator[Site]:
         """Those of worse kinds, the best first, for a preset that takes what there is now."""
@@ -123,6 +122,7 @@ class Siting:
         self, spec: PresetSpec, shape: Shape, free: _Room, roomy: _Room
     ) -> Iterator[tuple[Site, ...]]:
         """Of each kind, the best first, the sites that there would be."""
+        shape = self._on_known_devices(shape)
         surplus = self._surplus.get(spec.name, ())
         rooms = less(free[0], surplus), less(roomy[0], surplus)
         kinds = tiers(shape, *rooms, mapped=free[1], mapped_roomy=roomy[1])
@@ -131,16 +131,26 @@ class Siting:
             if sites := tuple(site for site in found if not missing(site.need, *roomy)):
                 yield sites
 
+    def _on_known_devices(self, shape: Shape) -> Shape:
+        """A device that is away is no place, whatever was there when the preset was measured."""
+        if isinstance(shape, FixedShape):
+            return shape
+        known = tuple(device for device in shape.devices if device in self._ledger.devices)
+        return shape if known == shape.devices else replace(shape, devices=known)
+
     def _alone(
         self, spec: PresetSpec, shape: Shape, pinned: Collection[Instance]
-    ) -> tuple[Site, ...]:
-        """L6: what is too large by a guess only is tried once, with all of its devices."""
+    ) -> tuple[Site, ...] | NoPlace:
+        """L6: what is too large by a guess only is tried once, with all of its devices; when nobody
+        else uses them."""
         if not _may_be_tried_alone(spec, shape) or self._holding(pinned):
             return ()
         if self._has_a_site(spec, shape, self._empty()):
             return ()
-        most, _ = self._ledger.roomy(())
-        return (Site(FIXED, clipped(need_of(shape, FIXED, 0), most), alone=True),)
+        need = clipped(need_of(shape, FIXED, 0), self._ledger.empty())
+        if short := missing(need, *self._ledger.roomy(())):
+            return NoPlace(Code.MEMORY_IN_USE, short)
+        return (Site(FIXED, need, alone=True),)
 
     def _whose_fault(self, spec: PresetSpec, shape: Shape, pinned: Collection[Instance]) -> NoPlace:
         names = self._holding(pinned)
@@ -148,9 +158,9 @@ class Siting:
             if names and _may_be_tried_alone(spec, shape):
                 return NoPlace(Code.BLOCKED_BY_PINNED, blocked_by=names)
             return NoPlace(Code.MODEL_TOO_LARGE, self._short(spec, shape, self._empty()))
-        if names and self._has_a_site(spec, shape, self._ledger.roomy(())):
-            return NoPlace(Code.BLOCKED_BY_PINNED, blocked_by=names)
         roomy = self._ledger.roomy([i.id for i in pinned])
+        if names and self._has_a_site(spec, shape, self._ledger.roomy(())):
+            return NoPlace(Code.BLOCKED_BY_PINNED, self._short(spec, shape, roomy), names)
         return NoPlace(Code.MEMORY_IN_USE, self._short(spec, shape, roomy))
 
     def _holding(self, pinned: Collection[Instance]) -> tuple[PresetName, ...]:
@@ -166,6 +176,7 @@ class Siting:
 
     def _short(self, spec: PresetSpec, shape: Shape, room: _Room) -> Bytes:
         """By how much it is too large for this, wherever least is missing."""
+        shape = self._on_known_devices(shape)
         placements = [FIXED]
         if isinstance(shape, OpenShape):
             whole = (Placement(Kind.WHOLE, ((d, len(shape.layers)),)) for d in shape.devices)

@@ -289,6 +289,8 @@ class Accounts:
 
     def _has_a_place(self, spec: PresetSpec, shape: Shape, room: tuple) -> bool:
         places = [FIXED] if isinstance(shape, FixedShape) else list(all_placements(shape))
+        # A device that is away is no place.
+        places = [place for place in places if all(d in self.readings for d, _ in place.layers)]
         return any(fits(self._need(spec, shape, place, 0), *room) for place in places)
 
 
