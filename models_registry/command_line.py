@@ -142,9 +142,11 @@ def option_value(match: Match, text: str, name: str) -> str:
 
 
 def render(options: Sequence[EffectiveOption], catalogue: Catalogue) -> tuple[str, ...]:
-    """llama-server's arguments, one item for a name and one for a value. `--model` comes first."""
+    """llama-server's arguments, one item for a name and one for a value. `--model` comes first, and
+    RPC servers before what names their devices: the engine reads one after the other."""
     argv: list[str] = []
-    for effective_option in sorted(options, key=lambda each: (each.key != "model", each.key)):
+    first = {"model": 0, "rpc": 1}
+    for effective_option in sorted(options, key=lambda each: (first.get(each.key, 2), each.key)):
         option = catalogue.option(effective_option.key)
         value = checked_value(option, effective_option.value)
         argv += (

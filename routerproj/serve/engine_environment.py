@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from models_registry.catalogue import Catalogue
 from models_registry.command_line import option_value
 from models_registry.errors import OptionError
-from models_registry.refused_options import refusal_message
+from models_registry.refused_options import OPERATORS, refusal_message
 from routerproj.serve.options import REFUSED, BadOption
 
 PREFIX = "LLAMA_ARG_"
@@ -51,7 +51,7 @@ def warnings_about(environment: Mapping[str, str], catalogue: Catalogue) -> list
             told.append(f"{name} is ignored: llama-server has no such option")
         elif match.option.removed:
             told.append(f"{name} is ignored: {' '.join(match.option.help.split())}")
-        elif why := refusal_message(match.option):
+        elif match.option.key not in OPERATORS and (why := refusal_message(match.option)):
             told.append(f"{name} is ignored: {why}")
         elif not match.negated:  # which counts as set whatever it holds
             _check(name, environment[name], match.option.key, catalogue)

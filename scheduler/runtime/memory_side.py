@@ -9,6 +9,8 @@ from scheduler.core.sizes import DeviceId, DeviceReading
 from scheduler.core.values import PresetName
 
 from .devices.device import Device
+from .devices.limits import Limits
+from .devices.readings import within
 from .devices.watch import DeviceWatch
 from .measures import Measures
 from .memory import corrected, differ, readings
@@ -40,6 +42,10 @@ class Memory:
             self._correct(devices)
 
         self._owner.post(take)
+
+    def limit(self, limits: Limits) -> None:
+        """From now on, by what was last read: the next reading may be a second away."""
+        self.seen(tuple(within(device, limits) for device in self.devices))
 
     def something_exited(self) -> None:
         """What it held is free when a reading shows it."""

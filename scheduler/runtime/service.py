@@ -166,8 +166,7 @@ class SchedulerService:
     def _limits_changed(self, limits: Limits) -> None:
         if self._devices is not None:
             self._devices.limits = limits
-        if self.owner.memory.watch is not None:
-            self.owner.memory.watch.look_soon()
+        self.owner.memory.limit(limits)
 
     def _pids(self) -> set[int]:
         return {run.pid for run in self.owner.runs.values() if run.pid is not None}

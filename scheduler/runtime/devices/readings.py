@@ -74,10 +74,11 @@ class Devices:
             if warning not in self.warnings:
                 logger.warning("%s", warning)
         self.warnings = warnings
-        return tuple(_within(device, limits) for device in devices)
+        return tuple(within(device, limits) for device in devices)
 
 
-def _within(device: Device, limits: Limits) -> Device:
+def within(device: Device, limits: Limits) -> Device:
+    """With what may be used of it."""
     name, total = device.reading.device, device.reading.total
     reading = replace(
         device.reading, budget=limits.budget(name, total), margin=limits.margin(name, total)
