@@ -222,7 +222,7 @@ class Admission:
         """It holds nobody up: what was made for it may be another's."""
         if entry.room:
             self._queue.give_up_room(entry, *list(entry.room))
-        entry.head_since = None
+        entry.head_since = entry.site = None
         self.skipped[entry.preset] = outcome
         self._order.drop(entry.preset)
 

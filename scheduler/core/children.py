@@ -118,7 +118,7 @@ class Children:
         instance.allocated = need
         preset = instance.preset.name
         now_known = self._presets.get(preset)
-        if instance.grant.need and not instance.alone and now_known is not None:
+        if instance.grant.need and not instance.alone and not instance.stale and now_known:
             if now_known.shape != instance.shape:
                 return  # it was granted by figures that are no longer the preset's
             before = self._surplus.get(preset, ())

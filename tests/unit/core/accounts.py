@@ -18,6 +18,7 @@ from scheduler.core.events import (
     LoadingReported,
     PresetsChanged,
     ReadyReported,
+    Requested,
     SleepingReported,
 )
 from scheduler.core.placing import fits, need_of, steps
@@ -32,7 +33,7 @@ from scheduler.core.sizes import (
     Need,
     Shape,
 )
-from scheduler.core.values import Code, PresetName, PresetSpec
+from scheduler.core.values import Code, Kind, PresetName, PresetSpec
 
 from .shapes import all_placements
 
@@ -65,6 +66,8 @@ class Accounts:
         match event:
             case DevicesRead(devices):
                 self._read(devices, now)
+            case Requested(preset=preset, kind=Kind.LOAD):
+                self.surplus.pop(preset, None)  # a person wants it tried anew
             case PresetsChanged(presets):
                 self._edit({spec.name: spec for spec in presets})
             case AllocationReported(instance, need) if instance in self.held:
@@ -103,7 +106,8 @@ class Accounts:
         self.awake[instance] = need
         ran, grant, raw = self.presets[instance], self.grants[instance], self.figures[instance]
         spec = self.current.get(ran.name)
-        if grant.need and spec is not None and spec.fingerprint == ran.fingerprint:
+        known = (ran.fingerprint, ran.shape)
+        if grant.need and spec is not None and (spec.fingerprint, spec.shape) == known:
             if any(
                 on_each(grant.need, {}).get(d, 0) < size for d, size in on_each(raw, {}).items()
             ):
@@ -114,7 +118,8 @@ class Accounts:
 
     def _edit(self, presets: dict[PresetName, PresetSpec]) -> None:
         for name, old in self.current.items():
-            if name not in presets or presets[name].fingerprint != old.fingerprint:
+            new = presets.get(name)
+            if new is None or (new.fingerprint, new.shape) != (old.fingerprint, old.shape):
                 self.surplus.pop(name, None)
         self.current = presets
 
