@@ -30,8 +30,7 @@ class Door:
     def come_in(self, event: Requested, now: float) -> list[Decision]:
         """It joins the queue, is granted at once, or is refused. Asked twice, it is once in."""
         if event.kind is Kind.LOAD:
-            # A4: a person's load clears the back-off, and what is believed of its memory.
-            self._failures.clear(event.preset)
+            # L2: a person wants it tried by its figures, whatever it took before.
             self._books.surplus.pop(event.preset, None)
         if (
             event.request in self._queue
@@ -42,6 +41,9 @@ class Door:
         current = self._fleet.current(event.preset)
         if refusal := self._refusal(event, current, now):
             return [Reject(event.request, refusal)]
+        if event.kind is Kind.LOAD:
+            # A4: a person's load clears the back-off.
+            self._failures.clear(event.preset)
         weight = event.weight if event.weight > 0 else 1.0
         self._books.shares.arrive(event.tenant, weight)
         if current is not None and self._is_next(event, current):
