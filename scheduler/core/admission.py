@@ -91,7 +91,7 @@ class Admission:
         decisions: list[Decision] = []
         self._making_room.next_drain = self.held_up = None
         self._look_at_skipped_again(now)
-        self._making_room.give_up_what_is_not_enough(self._order.head(now))
+        self._making_room.give_up_what_is_not_enough(now)
         while (first := self._order.first(now)) is not None:
             entry, key = first
             self.skipped.pop(entry.preset, None)
@@ -141,9 +141,9 @@ class Admission:
     def register(self, entry: Entry, current: Instance | None) -> None:
         """A2: whether it waits for a start or a wake, as things now are."""
         need = need_with(current)
-        if need is Need.NOTHING and (entry.room or entry.evict_first):
-            self._queue.needs_no_room(entry)
         if need is Need.NOTHING:
+            if entry.room or entry.evict_first:
+                self._queue.needs_no_room(entry)
             entry.head_since = None
             self.skipped.pop(entry.preset, None)
             self._order.drop(entry.preset)
@@ -213,10 +213,8 @@ class Admission:
                 self._look_again(due)
                 return Outcome.WAITS_FOR_OTHERS, []
         again = ASK_AGAIN_SECONDS if no_place.code is Code.MEMORY_IN_USE else None
-        refusal = Refusal(
-            no_place.code, again, blocked_by=no_place.blocked_by, short=no_place.short
-        )
-        return self._refuse(entry, refusal)
+        told = Refusal(no_place.code, again, blocked_by=no_place.blocked_by, short=no_place.short)
+        return self._refuse(entry, told)
 
     def _skip(self, entry: Entry, outcome: Outcome) -> None:
         """It holds nobody up: what was made for it may be another's."""

@@ -7,7 +7,7 @@ until a reading shows them free. Mapped files are held once, however many instan
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from .placing import Free, missing
@@ -296,7 +296,3 @@ def helps(deficit: Bytes, freed: Bytes) -> int:
     """How many of the missing bytes this frees; 0 when it does not help."""
     free = dict(freed)
     return sum(min(short, free.get(device, 0)) for device, short in deficit)
-
-
-def total_of(sizes: Mapping[DeviceId, int] | Bytes) -> int:
-    return sum(dict(sizes).values())

@@ -28,6 +28,7 @@ class MakingRoom:
         self._presets = books.presets
         self._failures = books.failures
         self._queue = books.queue
+        self._order = books.order
         self._ledger = books.ledger
         self._room = room
         self._siting = siting
@@ -54,11 +55,12 @@ class MakingRoom:
         entry.site, shortage = lacks[0]
         return shortage
 
-    def give_up_what_is_not_enough(self, head: Entry | None) -> None:
+    def give_up_what_is_not_enough(self, now: float) -> None:
         """A2: room that was made for an entry, and is not enough for it any more, is not kept from
         the head: it would wait for what nobody can use."""
-        if not self._ledger.limits:
+        if not self._ledger.limits or not self._queue.with_room:
             return
+        head = self._order.head(now)
         for entry in reversed(list(self._queue.with_room.values())):
             if entry is not head and self._room.is_ready(entry) and self._room.shortage(entry):
                 self._queue.give_up_room(entry, *list(entry.room))

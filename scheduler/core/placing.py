@@ -26,6 +26,7 @@ from .sizes import (
     OpenShape,
     Placement,
     Shape,
+    added,
 )
 
 Free = Mapping[DeviceId, int]
@@ -88,11 +89,6 @@ def tiers(
     yield from _tier(Kind.HOST, [ON_HOST] if any(fits(on_host, *room) for room in rooms) else [])
 
 
-def best(shape: Shape, roomy: Free, mapped: Mapped = NOTHING_MAPPED) -> Tier | None:
-    """The best there would be with every unpinned instance gone. None: it is too large."""
-    return next(tiers(shape, roomy, roomy, mapped=mapped, mapped_roomy=mapped), None)
-
-
 def fits(need: Need, free: Free, mapped: Mapped = NOTHING_MAPPED) -> bool:
     return all(size <= free.get(device, size) for device, size in _taken(need, mapped))
 
@@ -114,10 +110,28 @@ def less(free: Free, taken: Bytes) -> Free:
     return {device: size - gone.get(device, 0) for device, size in free.items()}
 
 
-def largest(shape: Shape, placement: Placement, free: Free, mapped: Mapped = NOTHING_MAPPED) -> int:
-    """L2: the step of the largest context that fits; 0 also when none does."""
-    for step in range(steps(shape) - 1, 0, -1):
-        if fits(need_of(shape, placement, step), free, mapped):
+def surplus_on(need: Need, surplus: Bytes) -> Bytes:
+    """L2: of what a preset took beyond its figures, what counts where this is."""
+    own = dict(need.own)
+    return tuple((device, size) for device, size in surplus if device in own or device == HOST)
+
+
+def with_surplus(need: Need, surplus: Bytes) -> Need:
+    return Need(added(need.own, surplus_on(need, surplus)), need.mapped) if surplus else need
+
+
+def largest(
+    shape: Shape,
+    placement: Placement,
+    free: Free,
+    mapped: Mapped = NOTHING_MAPPED,
+    *,
+    most: int | None = None,
+    surplus: Bytes = (),
+) -> int:
+    """L2: the step of the largest context that fits, `most` at most; 0 also when none does."""
+    for step in range(steps(shape) - 1 if most is None else most, 0, -1):
+        if fits(with_surplus(need_of(shape, placement, step), surplus), free, mapped):
             return step
     return 0
 

@@ -15,10 +15,20 @@ from dataclasses import dataclass, replace
 from .books import Books
 from .instances import Instance
 from .ledger import NOBODY
-from .placing import clipped, context_at, less, missing, need_of, steps, tiers
+from .placing import (
+    clipped,
+    context_at,
+    largest,
+    less,
+    missing,
+    need_of,
+    steps,
+    surplus_on,
+    tiers,
+    with_surplus,
+)
 from .sizes import (
     FIXED,
-    HOST,
     NO_NEED,
     NOTHING_GRANTED,
     ON_HOST,
@@ -32,7 +42,7 @@ from .sizes import (
     OpenShape,
     Placement,
     Shape,
-    added,
+    on_each,
 )
 from .values import Code, InstanceId, PresetName, PresetSpec
 from .wait_queue import ANYWHERE, Entry, Site
@@ -57,7 +67,6 @@ class Siting:
     def __init__(self, books: Books) -> None:
         self._presets = books.presets
         self._fleet = books.fleet
-        self._queue = books.queue
         self._ledger = books.ledger
         self._surplus = books.surplus
         self._failures = books.failures
@@ -190,14 +199,7 @@ class Siting:
     def _need(self, spec: PresetSpec, shape: Shape, placement: Placement, step: int) -> Need:
         """With what an earlier instance took beyond its grant, on the devices of this one."""
         need = need_of(shape, placement, step)
-        if not self._surplus.get(spec.name):
-            return need
-        return Need(added(need.own, self._surplus_on(spec, need)), need.mapped)
-
-    def _surplus_on(self, spec: PresetSpec, need: Need) -> Bytes:
-        own = dict(need.own)
-        surplus = self._surplus.get(spec.name, ())
-        return tuple((d, size) for d, size in surplus if d in own or d == HOST)
+        return with_surplus(need, self._surplus.get(spec.name, ()))
 
     def _pinned(self, gone: Collection[InstanceId] = NOBODY) -> list[Instance]:
         return [i for i in self._fleet.pinned.values() if not i.leaving and i.id not in gone]
@@ -232,24 +234,12 @@ class Siting:
             if need and not self._ledger.deficit(site.need, gone, [*beside, need]):
                 beside.append(need)
         free, files = self._ledger.free(gone, beside)
-        step = self._largest(spec, spec.shape, site.placement, free, files)
+        surplus = self._surplus.get(spec.name, ())
+        most = self._failures.most_step(spec.name, steps(spec.shape) - 1)
+        step = largest(spec.shape, site.placement, free, files, most=most, surplus=surplus)
         need = self._need(spec, spec.shape, site.placement, step)
-        context, surplus = context_at(spec.shape, step), self._surplus_on(spec, need)
-        return Grant(site.placement, context, need, surplus), step
-
-    def _largest(
-        self,
-        spec: PresetSpec,
-        shape: Shape,
-        placement: Placement,
-        free: dict[DeviceId, int],
-        files: dict[FileId, int],
-    ) -> int:
-        most = self._failures.most_step(spec.name, steps(shape) - 1)
-        for step in range(most, 0, -1):
-            if not missing(self._need(spec, shape, placement, step), free, files):
-                return step
-        return 0
+        context = context_at(spec.shape, step)
+        return Grant(site.placement, context, need, surplus_on(need, surplus)), step
 
     def _smallest(self, entry: Entry) -> Need:
         spec = self._presets.get(entry.preset)
@@ -275,8 +265,8 @@ def _may_be_tried_alone(spec: PresetSpec, shape: Shape) -> bool:
 def surplus_after(before: Bytes, grant: Grant, allocated: Need) -> Bytes:
     """L2: by how much instances of a preset took more on each device than its figures say, at the
     most so far."""
-    over = _on_each(allocated)
-    for device, size in _on_each(grant.need).items():
+    over = on_each(allocated)
+    for device, size in on_each(grant.need).items():
         over[device] = over.get(device, 0) - size
     for device, size in grant.surplus:
         over[device] = over.get(device, 0) + size
@@ -284,10 +274,3 @@ def surplus_after(before: Bytes, grant: Grant, allocated: Need) -> Bytes:
     for device, size in over.items():
         most[device] = max(size, most.get(device, 0))
     return tuple((device, size) for device, size in most.items() if size > 0)
-
-
-def _on_each(need: Need) -> dict[DeviceId, int]:
-    own = dict(need.own)
-    for _, size in need.mapped:
-        own[HOST] = own.get(HOST, 0) + size
-    return own

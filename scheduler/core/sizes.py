@@ -32,6 +32,14 @@ class Need:
 NO_NEED = Need()
 
 
+def on_each(need: Need) -> dict[DeviceId, int]:
+    """Bytes by device, with what is mapped on the host as if it were its alone."""
+    sizes = dict(need.own)
+    for _, size in need.mapped:
+        sizes[HOST] = sizes.get(HOST, 0) + size
+    return sizes
+
+
 def added(one: Bytes, other: Bytes) -> Bytes:
     """Both together, device by device."""
     if not one or not other:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 HOST = "Host"
@@ -73,17 +73,6 @@ def merged(figures: Sequence[DeviceFigures]) -> tuple[DeviceFigures, ...]:
         before = sums.get(each.device)
         sums[each.device] = each if before is None else _sum(before, each)
     return tuple(sums.values())
-
-
-def with_mapped_host(
-    figures: Sequence[DeviceFigures], mapped: int, beside: int
-) -> tuple[DeviceFigures, ...]:
-    """With `mapped` bytes of the file counted on the host instead of the tensors that are used
-    from it in place; `beside` are copies that it keeps besides (weights in another layout)."""
-    return tuple(
-        replace(each, model=max(each.model, mapped + beside)) if each.device == HOST else each
-        for each in figures
-    )
 
 
 def totals(figures: Iterable[DeviceFigures]) -> Mapping[str, int]:

@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from scheduler.core.sizes import HOST, DeviceId, FileId, Need
+from scheduler.core.sizes import HOST, DeviceId, FileId, Need, on_each
 
 MIB = 1 << 20
 MOST_BYTES = 1 << 50
@@ -145,20 +145,10 @@ class Allocated:
             self._kept[device] += size
 
 
-def total(need: Need) -> Mapping[str, int]:
-    """Bytes by device, mapped files on the host."""
-    sums: dict[str, int] = defaultdict(int)
-    for device, size in need.own:
-        sums[device] += size
-    for _, size in need.mapped:
-        sums[HOST] += size
-    return dict(sums)
-
-
 def is_plausible(need: Need, totals: Mapping[DeviceId, int]) -> bool:
     """Whether every device is one of `totals` and has so much. With no device known: whether any
     could have it."""
-    sizes = total(need).items()
+    sizes = on_each(need).items()
     if any(size >= MOST_BYTES for _, size in sizes):
         return False
-    return not totals or all(size <= totals.get(DeviceId(device), 0) for device, size in sizes)
+    return not totals or all(size <= totals.get(device, 0) for device, size in sizes)

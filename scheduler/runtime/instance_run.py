@@ -24,7 +24,7 @@ from scheduler.core.sizes import HOST, NOTHING_GRANTED, DeviceId, FileId, Grant,
 from scheduler.core.values import Exit, InstanceId, RequestId
 from scheduler.protocol import Ended
 
-from .allocated import Allocated, is_plausible, total
+from .allocated import Allocated, is_plausible
 from .child import Child, Spawn
 from .child_lines import ChildState, NotUnderstood, Report, text_of
 from .child_log import ChildLog
@@ -32,6 +32,7 @@ from .engines.base import CannotStart, Command, Engine
 from .exits import describe, exit_of
 from .health import HealthRule, HealthWatch
 from .hearing import Hearing, InDoubt, NotBelieved, Stream
+from .memory import by_device
 from .rpc_children import Names, need_in_ledger
 
 logger = logging.getLogger(__name__)
@@ -352,7 +353,7 @@ class InstanceRun:
         if is_plausible(need, self._totals()):
             self._told(self, AllocationReported(self.instance, need))
         else:
-            logger.warning("%s says of its memory what cannot be: %s", self.name, total(need))
+            logger.warning("%s says of its memory what cannot be: %s", self.name, by_device(need))
 
     async def _probe(self) -> None:
         """Between its first `ready` and LOADED: a token. Not again after a wake: that the preset

@@ -128,8 +128,7 @@ class Measures:
         loop = asyncio.get_running_loop()
         while True:
             self._soon.clear()
-            asked, self._to_estimate = frozenset(self._to_estimate), set()
-            first, self._first = frozenset(self._first), set()
+            asked, first = frozenset(self._to_estimate), frozenset(self._first)
             try:
                 look = await loop.run_in_executor(self._thread, self._orders.look, asked, first)
             except (DatabaseError, QueueAway) as failure:
@@ -137,6 +136,8 @@ class Measures:
             except Exception:  # a row, or an engine's help, that we cannot read
                 logger.exception("measurements could not be ordered or read")
             else:
+                self._to_estimate -= asked  # what a failed look did not do is still wanted
+                self._first -= first
                 found(look)
             await self._wait()
 

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 
 from scheduler.core.instances import Instance
 from scheduler.core.ledger import Device as Held
-from scheduler.core.sizes import HOST, Bytes, DeviceId, DeviceReading, Grant, Kind, Need
+from scheduler.core.sizes import (
+    HOST,
+    Bytes,
+    DeviceId,
+    DeviceReading,
+    Grant,
+    Kind,
+    Need,
+    on_each,
+)
 from scheduler.core.states import LEAVING, SETTLED, State
 from scheduler.memory_states import DeviceInstance, DevicesState, DeviceState
 
@@ -74,11 +83,8 @@ def corrected(instance: Instance, held: Need, pid: int, devices: Iterable[Device
 
 
 def by_device(need: Need) -> dict[str, int]:
-    """With what is mapped on the host, as if it were its own alone."""
-    sizes: dict[str, int] = {str(name): size for name, size in need.own}
-    for _, size in need.mapped:
-        sizes[HOST] = sizes.get(HOST, 0) + size
-    return sizes
+    """As the wire and the record have it."""
+    return {str(name): size for name, size in on_each(need).items()}
 
 
 def device_states(owner: Owner) -> DevicesState:

@@ -13,9 +13,14 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
-from pathlib import Path, PurePosixPath
+from pathlib import Path
+
+from .memory_cgroups import memory_cgroups
 
 logger = logging.getLogger(__name__)
+
+_COUNTERS = {1: ("memory.oom_control",), 2: ("memory.events.local", "memory.events")}
+"""By the cgroup's version; .local since Linux 5.2."""
 
 SEEN_WITHIN_SECONDS = 30.0
 """A process with much memory takes a while to be gone after it was killed."""
@@ -63,42 +68,11 @@ class OomKills:
 
 def oom_kill_counter(proc: Path = Path("/proc/self")) -> Path | None:
     """The file that counts this process's cgroup's kills; None where there is none."""
-    try:
-        groups = (proc / "cgroup").read_text().splitlines()
-        mounts = (proc / "mountinfo").read_text().splitlines()
-    except OSError:
-        return None
-    for group in groups:
-        number, controllers, path = group.split(":", 2)
-        if number == "0":
-            # cgroup v2; .local since Linux 5.2
-            names: tuple[str, ...] = ("memory.events.local", "memory.events")
-            folders = _folders(mounts, "cgroup2", "", path)
-        elif "memory" in controllers.split(","):
-            names = ("memory.oom_control",)
-            folders = _folders(mounts, "cgroup", "memory", path)
-        else:
-            continue
-        for file in (folder / name for folder in folders for name in names):
-            if _counts_kills(file):
-                return file
+    for version, _, folder in memory_cgroups(proc):
+        for name in _COUNTERS[version]:
+            if _counts_kills(folder / name):
+                return folder / name
     return None
-
-
-def _folders(mounts: list[str], kind: str, controller: str, path: str) -> list[Path]:
-    """Where the cgroup `path` is to be seen. A container may see a part of the tree only, mounted
-    from `root` on."""
-    found = []
-    for mount in mounts:
-        fields, _, after = mount.partition(" - ")
-        root, point = fields.split()[3:5]
-        file_system, _, options = after.split(" ", 2)
-        if file_system != kind or (controller and controller not in options.split(",")):
-            continue
-        inside = PurePosixPath(path)
-        if inside.is_relative_to(root):
-            found.append(Path(point, inside.relative_to(root)))
-    return found
 
 
 def _counts_kills(file: Path) -> bool:

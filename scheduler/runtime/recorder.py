@@ -22,7 +22,7 @@ from django.utils import timezone
 from scheduler.core.values import InstanceId
 from scheduler.models import DecisionRecord, InstanceRecord
 
-from .allocated import total
+from .memory import by_device
 from .record import Allocated, Decided, Entry, Gone, Loaded, Started
 
 logger = logging.getLogger(__name__)
@@ -165,7 +165,7 @@ def _write_instance(
             placement=str(placement.kind),
             layers=dict(placement.layers),
             context=entry.grant.context,
-            predicted=total(entry.grant.need),
+            predicted=by_device(entry.grant.need),
         )
         rows[entry.instance] = row.pk
         return
@@ -174,7 +174,7 @@ def _write_instance(
         return  # its start was dropped or lost
     changed = InstanceRecord.objects.filter(pk=row_key)
     if isinstance(entry, Allocated):
-        changed.update(actual=total(entry.need))
+        changed.update(actual=by_device(entry.need))
         return
     ran = {"pid": entry.pid, "argv": list(entry.argv)}
     if isinstance(entry, Loaded):

@@ -23,9 +23,10 @@ from scheduler.core.sizes import (
     Kind,
     Placement,
     Shape,
+    on_each,
 )
 from scheduler.measuring.measuring import measure, model_of
-from scheduler.runtime.allocated import MIB, Allocated, total
+from scheduler.runtime.allocated import MIB, Allocated
 from scheduler.runtime.engines.granted import granted_argv
 from scheduler.runtime.engines.llama_server import LlamaServer
 from tests.support.loaded_engine import loaded
@@ -197,7 +198,7 @@ def differences(
 ) -> Mapping[DeviceId, tuple[int, int]]:
     """(predicted, allocated) bytes, by device."""
     need = need_of(shape, placement, step)
-    predicted = dict(total(need))
+    predicted = dict(on_each(need))
     predicted[HOST] -= model_of(spec).unreported
     grant = Grant(placement, context_at(shape, step), need)
     said = loaded(spec, *granted_argv(spec.memory_options, grant))
@@ -206,7 +207,7 @@ def differences(
         child.take(line)
     allocated = child.need(FileId(spec.model_path))
     assert allocated is not None, said.log
-    actual = total(allocated)
+    actual = on_each(allocated)
     assert predicted.keys() == actual.keys()
     return {device: (predicted[device], actual[device]) for device in actual}
 

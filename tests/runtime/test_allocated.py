@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.events import AllocationReported, ReadyReported, SleepingReported
-from scheduler.core.sizes import HOST, DeviceId, FileId, Need
+from scheduler.core.sizes import HOST, DeviceId, FileId, Need, on_each
 from scheduler.core.values import InstanceId
 from scheduler.runtime.allocated import (
     LONGEST_LINE,
@@ -19,7 +19,6 @@ from scheduler.runtime.allocated import (
     MOST_NAMES,
     Allocated,
     is_plausible,
-    total,
 )
 from scheduler.runtime.instance_run import DRAIN_SECONDS, DRAIN_STEPS, InstanceRun
 
@@ -51,7 +50,7 @@ def test_what_is_mapped_is_told_apart() -> None:
     need = heard(LOADING, size("CPU_Mapped", "model", 92), CONTEXT, size("CPU", "KV", 90))
 
     assert need == Need(((HOST, 90 * MIB),), ((FILE, 92 * MIB),))
-    assert total(need) == {"Host": 182 * MIB}
+    assert on_each(need) == {"Host": 182 * MIB}
 
 
 def test_several_buffers_of_one_kind_are_added_up() -> None:

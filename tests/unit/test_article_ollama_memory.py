@@ -10,9 +10,9 @@ import pytest
 
 from models_registry.gguf.estimate import estimate
 from models_registry.gguf.kv_cache import cache_bytes, cache_layout
-from scheduler.core.placing import best
 from scheduler.core.sizes import HOST, DeviceId, FileId, Kind, Layer, OpenShape, Placement
 from tests.support.article_models import GB, MODELS, Model
+from tests.unit.core.shapes import best
 
 MIB = 1 << 20
 GPU = DeviceId("GPU")

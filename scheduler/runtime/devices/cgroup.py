@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
+
+from scheduler.runtime.memory_cgroups import memory_cgroups
 
 PROC = Path("/proc")
 
@@ -71,34 +73,12 @@ class Cgroup:
 
 def cgroups_of(process: Path = PROC / "self") -> tuple[Cgroup, ...]:
     """From the process's own up to the outermost that can be seen; a limit of any of them holds."""
-    try:
-        groups = (process / "cgroup").read_text().splitlines()
-        mounts = (process / "mountinfo").read_text().splitlines()
-    except OSError:
-        return ()
-    found = []
-    for group in groups:
-        number, controllers, path = group.split(":", 2)
-        if number == "0":
-            found += [Cgroup(folder, _V2) for folder in _folders(mounts, "cgroup2", "", path)]
-        elif "memory" in controllers.split(","):
-            found += [Cgroup(folder, _V1) for folder in _folders(mounts, "cgroup", "memory", path)]
+    found = [
+        Cgroup(each, _V1 if version == 1 else _V2)
+        for version, point, folder in memory_cgroups(process)
+        for each in (folder, *(up for up in folder.parents if up.is_relative_to(point)))
+    ]
     return tuple(one for one in found if (one.folder / one.version.usage).exists())
-
-
-def _folders(mounts: list[str], kind: str, controller: str, path: str) -> Iterator[Path]:
-    for mount in mounts:
-        fields, _, after = mount.partition(" - ")
-        root, point = fields.split()[3:5]
-        file_system, _, options = after.split(" ", 2)
-        if file_system != kind or (controller and controller not in options.split(",")):
-            continue
-        # A container may see a part of the tree only, mounted from `root` on.
-        inside = PurePosixPath(path)
-        if inside.is_relative_to(root):
-            within = Path(point, inside.relative_to(root))
-            yield within
-            yield from (folder for folder in within.parents if folder.is_relative_to(point))
 
 
 def _table(text: str) -> Mapping[str, int]:

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from itertools import product
 
+from scheduler.core.placing import (
+    NOTHING_MAPPED,
+    Free,
+    Mapped,
+    Tier,
+    tiers,
+)
 from scheduler.core.sizes import (
     HOST,
     ON_HOST,
@@ -13,6 +20,7 @@ from scheduler.core.sizes import (
     Layer,
     OpenShape,
     Placement,
+    Shape,
 )
 
 A, B, C, D = (DeviceId(name) for name in ("CUDA0", "CUDA1", "CUDA2", "CUDA3"))
@@ -74,3 +82,8 @@ def all_placements(shape: OpenShape):
             else:
                 yield Placement(Kind.WHOLE if len(runs) == 1 else Kind.SPREAD, runs)
     yield ON_HOST
+
+
+def best(shape: Shape, roomy: Free, mapped: Mapped = NOTHING_MAPPED) -> Tier | None:
+    """The best there would be with every unpinned instance gone. None: it is too large."""
+    return next(tiers(shape, roomy, roomy, mapped=mapped, mapped_roomy=mapped), None)

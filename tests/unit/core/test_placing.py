@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import islice
 
 from scheduler.core.placing import (
-    best,
     fits,
     largest,
     need_of,
@@ -13,7 +12,7 @@ from scheduler.core.placing import (
 )
 from scheduler.core.sizes import FIXED, HOST, ON_HOST, FixedShape, Kind, Need
 
-from .shapes import FILE, GIB, A, B, C, D, free, model, partial, spread, whole
+from .shapes import FILE, GIB, A, B, C, D, best, free, model, partial, spread, whole
 
 
 def offered(shape, now, later=None, **mapped):

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.placing import best, clipped, fits, largest, missing, need_of, steps, tiers
+from scheduler.core.placing import clipped, fits, largest, missing, need_of, steps, tiers
 from scheduler.core.sizes import (
     HOST,
     FileId,
@@ -18,7 +18,7 @@ from scheduler.core.sizes import (
     Placement,
 )
 
-from .shapes import FILE, A, B, C, all_placements, all_runs
+from .shapes import FILE, A, B, C, all_placements, all_runs, best
 
 SMALL = st.integers(0, 6)
 

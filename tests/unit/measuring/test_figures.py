@@ -10,7 +10,6 @@ from scheduler.measuring.figures import (
     Nonsense,
     checked,
     merged,
-    with_mapped_host,
 )
 
 
@@ -44,17 +43,3 @@ def test_rows_of_one_device_are_added_up() -> None:
     assert merged([DeviceFigures("Host", 1, 2, 3, 4), DeviceFigures("Host", 10, 20, 30, 40)]) == (
         DeviceFigures("Host", 11, 22, 33, 44),
     )
-
-
-def test_what_is_mapped_counts_on_the_host_beside_its_copies() -> None:
-    found = with_mapped_host(
-        [DeviceFigures("RPC0", 50), DeviceFigures("Host", 70, 5, 6, weights=70)], 100, beside=7
-    )
-
-    assert found == (DeviceFigures("RPC0", 50), DeviceFigures("Host", 107, 5, 6, weights=70))
-
-
-def test_a_mapping_never_makes_a_model_smaller() -> None:
-    host = DeviceFigures("Host", 70, weights=70)
-
-    assert with_mapped_host([host], 10, beside=0) == (host,)
