@@ -120,4 +120,4 @@ def file_link(model_file: ModelFile) -> SafeString:
 
 def file_problem(model_file: ModelFile) -> str:
     """As the disk is now, not as the last rescan saw it. Empty when all is there."""
-    return files_state(model_file.path, model_file.mmproj).problem
+    return files_state(model_file.path, model_file.mmproj, model_file.draft).problem

@@ -18,7 +18,8 @@ from models_registry.refused_options import OPERATORS, PRESET_FIELDS, refusal, r
 DEFAULT_PARALLEL = 4
 """What the engine takes for its own `auto`; said aloud, so that the scheduler knows the slots."""
 
-_OWNED = frozenset({"model", "mmproj"})  # they come from the model file and from nowhere else
+_OWNED = frozenset({"model", "mmproj", "model-draft"})
+"""They come from the model file and from nowhere else."""
 
 
 class Layer(IntEnum):

@@ -6,6 +6,7 @@ django-simple-history writes them, one row of a history table for each save and 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -136,7 +137,7 @@ class _Shown:
 
     def value(self, field: Field[Any, Any], row: Any) -> str:
         value = getattr(row, field.attname)
-        if value is None or value == "":
+        if value is None or value in ("", {}, []):
             return "unset"
         if isinstance(value, bool):
             return "yes" if value else "no"
@@ -144,7 +145,10 @@ class _Shown:
             return self._row(field.related_model, value)
         if hasattr(value, "tzinfo"):
             return f"{timezone.localtime(value):%Y-%m-%d %H:%M:%S %Z}"
-        text = str(dict(field.flatchoices).get(value, value))
+        if isinstance(value, dict | list):
+            text = json.dumps(value, ensure_ascii=False)
+        else:
+            text = str(dict(field.flatchoices).get(value, value))
         return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
 
     def _row(self, model: Any, pk: Any) -> str:

@@ -22,9 +22,9 @@ from models_registry.policy import min_residency_seconds
 from models_registry.preset_options import preset_layer
 from models_registry.revision import registry_revision as registry_revision
 
-MEASURING = 3
+MEASURING = 4
 """Raised when what is measured changes, so that every preset is measured anew.
-3: several contexts and places of each preset."""
+4: what RPC servers take while they load."""
 
 CHECKPOINTS = 4
 """Of the context, for each slot (`--ctx-checkpoints`). The engine's own 32 may take gigabytes of
@@ -127,6 +127,8 @@ def model_file_layer(model_file: ModelFile) -> dict[str, str]:
     layer = {"model": model_file.path}
     if model_file.mmproj:
         layer["mmproj"] = model_file.mmproj
+    if model_file.draft:
+        layer["model-draft"] = model_file.draft
     return layer
 
 
@@ -142,7 +144,8 @@ def _launch_spec(
         argv = render(options, catalogue)
     except OptionError as error:
         return _unstartable(preset, names, f"an option cannot be taken: {error}")
-    files = files_state(preset.model_file.path, preset.model_file.mmproj)
+    model_file = preset.model_file
+    files = files_state(model_file.path, model_file.mmproj, model_file.draft)
     problem = f"{files.problem}: bring it back, or choose another file" if files.problem else ""
     memory = memory_options(options)
     spec = _unstartable(preset, names, problem)
@@ -189,7 +192,7 @@ def _unstartable(preset: Preset, names: set[str], problem: str) -> LaunchSpec:
         parallel=1,
         fingerprint=_fingerprint((), {}, FilesState(0, (), problem)),
         pinned=preset.pinned,
-        load_on_startup=preset.load_on_startup,
+        load_on_startup=bool(preset.load_on_startup),
         stop_timeout_seconds=preset.stop_timeout,
         priority=preset.priority,
         max_wait_seconds=preset.max_wait,

@@ -20,17 +20,16 @@ class FilesState:
     problem: str = ""
 
 
-def files_state(path: str, mmproj: str = "") -> FilesState:
-    """Of all shards of `path`, and of the projector when there is one. `size` leaves it out."""
+def files_state(path: str, *companions: str) -> FilesState:
+    """Of all shards of `path`, and of its companions (projector, draft model), empty ones left out.
+    `size` is the model's alone."""
     model = Path(path)
     if problem := shards_problem(model.name):
         return FilesState(0, (), f"the file {model} {problem}")
     names = shard_names(model.name)
     state = _seen([model]) if len(names) == 1 else _shards_state(model, names)
-    if not mmproj:
-        return state
-    projector = _seen([Path(mmproj)])
-    return FilesState(state.size, state.stamp + projector.stamp, state.problem or projector.problem)
+    beside = _seen(Path(companion) for companion in companions if companion)
+    return FilesState(state.size, state.stamp + beside.stamp, state.problem or beside.problem)
 
 
 def _seen(files: Iterable[Path]) -> FilesState:

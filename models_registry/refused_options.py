@@ -66,7 +66,7 @@ REFUSED: dict[str, Reason] = {
     # Files
     "model": Reason.OWN_FIELD,
     "mmproj": Reason.OWN_FIELD,
-    "model-draft": Reason.FILES,
+    "model-draft": Reason.OWN_FIELD,
     "lora": Reason.FILES,
     "lora-scaled": Reason.FILES,
     "lora-init-without-apply": Reason.FILES,
@@ -126,6 +126,7 @@ REMEDIES: dict[str, str] = {
     "models-autoload": _SERVE,
     "model": "choose the preset's model file (on the command line: -m before anything else)",
     "mmproj": "set the projector on the model file's page",
+    "model-draft": "set the draft model on the model file's page",
     "alias": "add the name under Aliases on the preset's page",
     "offline": "downloads go through Corral, and children run offline",
     "slots": "it is always on",

@@ -7,10 +7,18 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import F
-from django.db.models.signals import post_delete, post_save
+from django.db.models.signals import m2m_changed, post_delete, post_save
 
 from models_registry import ports
-from models_registry.models import Alias, ModelFile, Preset, RegistryRevision
+from models_registry.models import (
+    Alias,
+    GlobalPreset,
+    Group,
+    ModelFile,
+    Preset,
+    Profile,
+    RegistryRevision,
+)
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +79,13 @@ def _changed(**_: Any) -> None:
 
 def connect() -> None:
     """Called once, when Django is ready."""
-    for model in (ModelFile, Preset, Alias):
+    for model in (ModelFile, Preset, Alias, Group, Profile, GlobalPreset):
         label = f"models_registry.revision.{model.__name__}"
         post_save.connect(_changed, sender=model, dispatch_uid=label, weak=False)
         post_delete.connect(_changed, sender=model, dispatch_uid=label, weak=False)
+    m2m_changed.connect(
+        _changed,
+        sender=Profile.presets.through,
+        dispatch_uid="models_registry.revision.Profile.presets",
+        weak=False,
+    )

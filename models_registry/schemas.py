@@ -125,7 +125,7 @@ class PresetIn(PresetOptions):
         "", max_length=LONGEST_OPTIONS, description="One `key = value` a line."
     )
     pinned: StrictBool = False
-    load_on_startup: StrictBool = False
+    load_on_startup: StrictBool | None = None
     priority: Urgency = "normal"
     placement: PlacementWish = Field(
         "best", description="Wait for the best place, or take the best that is free now."
@@ -146,7 +146,7 @@ class PresetPatch(PresetOptions):
     model_file: Id = _if_named()
     extra_options: str = _if_named(max_length=LONGEST_OPTIONS)
     pinned: StrictBool = _if_named()
-    load_on_startup: StrictBool = _if_named()
+    load_on_startup: StrictBool | None = _if_named()
     priority: Urgency = _if_named()
     placement: PlacementWish = _if_named()
     replicas: Replicas = _if_named()
@@ -173,7 +173,7 @@ class PresetOut(Schema):
     embeddings: bool | None
     extra_options: str
     pinned: bool
-    load_on_startup: bool
+    load_on_startup: bool | None
     stop_timeout: float | None
     priority: str
     max_wait: float | None

@@ -43,14 +43,15 @@ def validate_gpu_layers(value: str) -> None:
 
 
 def check_model_file(model_file: ModelFile) -> None:
-    """Both paths name readable GGUFs, absolutely.
+    """The paths name readable GGUFs, absolutely.
 
     One that is as it was stored is not looked at: its file may be gone for now (a disk that is not
     mounted), and the rest of the row can be edited all the same.
     """
     errors = {}
     stored = type(model_file).objects.filter(pk=model_file.pk).first() if model_file.pk else None
-    for field, path in (("path", model_file.path), ("mmproj", model_file.mmproj)):
+    for field in ("path", "mmproj", "draft"):
+        path = getattr(model_file, field)
         if stored is not None and path == getattr(stored, field):
             continue
         if path and (problem := file_problem(path)):

@@ -23,6 +23,7 @@ MOST_LAYERS = 1 << 10
 MOST_KEPT = 256
 """Headers in memory; one of a large model is some hundred KiB."""
 
+_EMBEDDINGS = "token_embd.weight"
 _BLOCK = re.compile(r"blk\.(\d{1,6})\.")
 
 Placed = tuple[tuple[str, bool], ...]
@@ -73,6 +74,19 @@ class Header:
     def weights(self) -> int:
         """Bytes of all tensors."""
         return sum(tensor.size for tensor in self.tensors)
+
+    @property
+    def largest(self) -> tuple[int, ...]:
+        """Bytes of the largest tensor of each of `layers`."""
+        sizes = [0] * (self.block_count + 1)
+        tied = _is_tied(self.tensors)
+        for tensor in self.tensors:
+            layer = _layer_of(tensor, self.block_count)
+            if layer is None and tied and tensor.name == _EMBEDDINGS:
+                layer = self.block_count
+            if layer is not None:
+                sizes[layer] = max(sizes[layer], tensor.size)
+        return tuple(sizes)
 
     @property
     def vocabulary(self) -> int:
@@ -205,16 +219,27 @@ def _parts(tensors: Sequence[Tensor], blocks: int) -> tuple[tuple[int, ...], int
     """Bytes of each layer, the output layer last; and of what stands before them."""
     layers = [0] * (blocks + 1)
     before = 0
-    tied = not any(tensor.name == "output.weight" for tensor in tensors)
+    tied = _is_tied(tensors)
     for tensor in tensors:
-        if tensor.block is not None:
-            layers[tensor.block] += tensor.size
-        elif tensor.name.startswith("rope"):
-            layers[0] += tensor.size
-        elif tensor.name.startswith(("output", "cls")):
+        layer = _layer_of(tensor, blocks)
+        if layer is not None:
+            layers[layer] += tensor.size
+            continue
+        before += tensor.size
+        if tied and tensor.name == _EMBEDDINGS:
             layers[blocks] += tensor.size
-        else:
-            before += tensor.size
-            if tied and tensor.name == "token_embd.weight":
-                layers[blocks] += tensor.size
     return tuple(layers), before
+
+
+def _is_tied(tensors: Sequence[Tensor]) -> bool:
+    """Whether the token embeddings are the output layer as well."""
+    return not any(tensor.name == "output.weight" for tensor in tensors)
+
+
+def _layer_of(tensor: Tensor, blocks: int) -> int | None:
+    """None for what stands before the layers."""
+    if tensor.block is not None:
+        return tensor.block
+    if tensor.name.startswith("rope"):
+        return 0
+    return blocks if tensor.name.startswith(("output", "cls")) else None

@@ -1,64 +1,17 @@
-"""What can run: model files, the presets that run them, and other names for presets."""
+"""The presets that run model files, and other names for them."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from django.core.validators import MaxValueValidator, MinValueValidator
-from django.db import models, transaction
+from django.db import models
 from simple_history.models import HistoricalRecords
 
 from models_registry import policy, validation
-
-
-class Revised(models.Model):
-    """A row whose every save and delete raises the registry's revision.
-
-    The signal that raises it must run inside the transaction of the save, which Django does not
-    open by itself for one table. `QuerySet.update` and `bulk_create` send no signal: whoever uses
-    them calls `revision.bump()`.
-    """
-
-    class Meta:
-        abstract = True
-
-    def save(self, *args: Any, **kwargs: Any) -> None:
-        with transaction.atomic(using=kwargs.get("using")):
-            super().save(*args, **kwargs)
-
-
-class Source(models.TextChoices):
-    """Where a row came from; `admin` ones are never removed by a rescan."""
-
-    ADMIN = "admin", "added by hand"
-    MODELS_DIR = "models_dir", "found in the models folder"
-    DEMO = "demo", "the demo model"
-    COMMAND_LINE = "command_line", "named on serve's command line"
-
-
-class ModelFile(Revised):
-    """Weights on disk. For a sharded model `path` is the first shard."""
-
-    path = models.CharField(max_length=1024, unique=True, help_text="Absolute path of the GGUF.")
-    mmproj = models.CharField(
-        "projector", max_length=1024, blank=True, help_text="Absolute path of the projector GGUF."
-    )
-    size = models.BigIntegerField(default=0, editable=False, help_text="Bytes, all shards.")
-    source = models.CharField(max_length=20, choices=Source, default=Source.ADMIN, editable=False)
-    missing_since = models.DateTimeField(
-        null=True, blank=True, editable=False, help_text="Set while the file cannot be found."
-    )
-
-    history = HistoricalRecords()
-
-    class Meta:
-        ordering = ["path"]
-
-    def __str__(self) -> str:
-        return self.path
-
-    def clean(self) -> None:
-        validation.check_model_file(self)
+from models_registry.models.files import ModelFile
+from models_registry.models.revised import Revised, Source
+from models_registry.models.sharing import Group
 
 
 class Priority(models.TextChoices):
@@ -91,6 +44,28 @@ class Preset(Revised):
     )
     model_file = models.ForeignKey(ModelFile, on_delete=models.CASCADE, related_name="presets")
     source = models.CharField(max_length=20, choices=Source, default=Source.ADMIN, editable=False)
+    base = models.ForeignKey(
+        "self",
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        related_name="heirs",
+        help_text="Another preset whose options and policy count wherever this one sets nothing.",
+    )
+    group = models.ForeignKey(
+        Group, null=True, blank=True, on_delete=models.SET_NULL, related_name="presets"
+    )
+    tags = models.CharField(
+        max_length=500, blank=True, help_text="Words with commas between them, to find it by."
+    )
+    unlisted = models.BooleanField(
+        default=False, help_text="Left out of GET /models; clients may ask for it all the same."
+    )
+    file_options = models.JSONField(
+        default=dict,
+        editable=False,
+        help_text="What the presets file says of it, by key; replaced when the file is read again.",
+    )
 
     ctx_size = models.PositiveIntegerField(
         "context",
@@ -160,6 +135,26 @@ class Preset(Revised):
         blank=True,
         help_text="One `key = value` a line: any other llama-server option, without its dashes.",
     )
+    environment = models.TextField(
+        blank=True, help_text="One `NAME=value` a line: the child's own environment variables."
+    )
+    request_strip = models.TextField(
+        "strip parameters",
+        blank=True,
+        help_text="Names with commas between them: taken out of every request's body.",
+    )
+    request_set = models.JSONField(
+        "set parameters",
+        default=dict,
+        blank=True,
+        help_text="An object: its values replace those of every request's body.",
+    )
+    request_defaults = models.JSONField(
+        "default parameters",
+        default=dict,
+        blank=True,
+        help_text="An object: its values count where a request's body has none.",
+    )
 
     placement = models.CharField(
         max_length=4,
@@ -190,7 +185,7 @@ class Preset(Revised):
 
     pinned = models.BooleanField(default=False, help_text="Never evicted for another model.")
     load_on_startup = models.BooleanField(
-        default=False, help_text="Loaded when Corral starts, if there is room."
+        null=True, blank=True, help_text="Loaded when Corral starts, if there is room."
     )
     stop_timeout = models.FloatField(
         null=True,
@@ -284,6 +279,15 @@ class Alias(Revised):
 
     name = models.CharField(max_length=200, unique=True, validators=[validation.validate_name])
     preset = models.ForeignKey(Preset, on_delete=models.CASCADE, related_name="aliases")
+    from_file = models.BooleanField(
+        default=False, editable=False, help_text="Named by the presets file or by discovery."
+    )
+    request_set = models.JSONField(
+        "set parameters",
+        default=dict,
+        blank=True,
+        help_text="An object: its values replace those of a body that asks by this name.",
+    )
 
     history = HistoricalRecords()
 
@@ -296,62 +300,3 @@ class Alias(Revised):
 
     def clean(self) -> None:
         validation.check_alias(self)
-
-
-class RegistryRevision(models.Model):
-    """One row: raised in the transaction of every change above, so that readers see what is new."""
-
-    number = models.BigIntegerField(default=0)
-    demo_registered = models.BooleanField(
-        default=False, help_text="The demo was registered once; deleted, it does not come back."
-    )
-
-    def __str__(self) -> str:
-        return str(self.number)
-
-
-class Measurement(models.Model):
-    """What an instance takes on each device, by the memory fingerprint of its options and files.
-
-    One row per fingerprint, whichever presets share it. Written by the measure job and by whoever
-    orders one (models_registry/measurements.py); nobody edits it.
-    """
-
-    class State(models.TextChoices):
-        PENDING = "pending", "waiting to be measured"
-        MEASURED = "measured", "measured"
-        FAILED = "failed", "failed"
-        UNREADABLE = "unreadable", "its header cannot be read"
-
-    fingerprint = models.CharField(max_length=64, unique=True)
-    preset = models.CharField(max_length=200, help_text="The preset it was ordered for.")
-    state = models.CharField(max_length=10, choices=State, default=State.PENDING)
-    shape = models.JSONField(
-        null=True, help_text="What it takes at each context, wherever it may be put."
-    )
-    estimated = models.BooleanField(
-        default=False, help_text="The shape is by the header alone: measuring failed."
-    )
-    devices = models.JSONField(
-        default=list,
-        help_text="Bytes on each device at the smallest context: model, context, compute; of the "
-        "model, its weights alone.",
-    )
-    error = models.TextField(blank=True)
-    engine = models.CharField("engine version", max_length=250, blank=True)
-    way = models.CharField(
-        "how", max_length=20, blank=True, help_text="docs/measuring.md names the ways."
-    )
-    seconds = models.FloatField(null=True, help_text="How long measuring took.")
-    attempts = models.PositiveIntegerField(default=0)
-    created_at = models.DateTimeField(auto_now_add=True)
-    ordered_at = models.DateTimeField(help_text="When it was last put on the queue.")
-    started_at = models.DateTimeField(null=True, help_text="Set while a job works on it.")
-    measured_at = models.DateTimeField(null=True, help_text="When it last succeeded or failed.")
-    used_at = models.DateTimeField(help_text="When a preset last had this fingerprint.")
-
-    class Meta:
-        ordering = ["preset", "-id"]
-
-    def __str__(self) -> str:
-        return f"{self.preset}: {self.get_state_display()}"
