@@ -18,7 +18,7 @@ from .failures import failed_to_load
 from .granting import Granting
 from .instances import Instance
 from .siting import surplus_after
-from .sizes import NO_NEED, Need
+from .sizes import NO_NEED, Need, loaded
 from .states import Cue, State
 from .timers import idle_end
 from .values import Code, Exit, Refusal
@@ -90,6 +90,8 @@ class Children:
         before, wakes = instance.state, instance.has_loaded
         if instance.child is State.SLEEPING:
             self._ledger.hold(instance.id, instance.takes)  # it woke without a word
+        if wakes and instance.takes.passing:
+            self._ledger.hold(instance.id, loaded(instance.takes))
         if instance.child is State.LOADING and not instance.leaving and not wakes:
             self._learned.note_load(instance.preset.name, now - instance.load_began_at)
         instance.advance(Cue.READY)

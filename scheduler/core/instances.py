@@ -8,7 +8,7 @@ from itertools import count
 from zlib import crc32
 
 from .decisions import Reason
-from .sizes import NOTHING_GRANTED, Grant, Need, Shape
+from .sizes import NOTHING_GRANTED, Grant, Need, Shape, loading
 from .states import LEAVING, REPORTS, SETTLED, Cue, State, advance
 from .values import InstanceId, PresetName, PresetSpec, RequestId, TenantId
 
@@ -81,8 +81,10 @@ class Instance:
 
     @property
     def takes(self) -> Need:
-        """In memory, awake."""
-        return self.grant.need if self.allocated is None else self.allocated
+        """In memory, awake; the most of it while it wakes."""
+        if self.allocated is None:
+            return self.grant.need
+        return loading(self.allocated, self.grant.need.passing)
 
     @property
     def idle(self) -> bool:

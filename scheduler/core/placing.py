@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from types import MappingProxyType
 
@@ -33,6 +33,10 @@ Free = Mapping[DeviceId, int]
 """A device that is not in it limits nothing."""
 Mapped = Mapping[FileId, int]
 NOTHING_MAPPED: Mapped = MappingProxyType({})
+
+
+COPIES_TRIED = 4
+"""Ways to divide a model over servers until each has room for its copy of a tensor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +121,7 @@ def surplus_on(need: Need, surplus: Bytes) -> Bytes:
 
 
 def with_surplus(need: Need, surplus: Bytes) -> Need:
-    return Need(added(need.own, surplus_on(need, surplus)), need.mapped) if surplus else need
+    return replace(need, own=added(need.own, surplus_on(need, surplus))) if surplus else need
 
 
 def largest(
@@ -134,6 +138,13 @@ def largest(
         if fits(with_surplus(need_of(shape, placement, step), surplus), free, mapped):
             return step
     return 0
+
+
+def second_copy(largest: int, besides: int) -> int:
+    """What a receiving device takes of a model while it loads, beyond its weights and what is
+    `besides`: caches are made when all weights are there, so that the copy of a tensor takes their
+    place."""
+    return max(0, largest - besides)
 
 
 def clipped(need: Need, most: Free) -> Need:
@@ -202,10 +213,15 @@ class _AtStep:
         layers = [(device, count) for device, count in placement.layers if count]
         on_devices = sum(count for _, count in layers)
         own: list[tuple[DeviceId, int]] = []
+        passes: list[tuple[DeviceId, int]] = []
         begin, besides = len(self.shape.layers) - on_devices, self.on_first
         each = self.per_device(placement.kind)
         for device, count in layers:
             size = self.ends[begin + count] - self.ends[begin] + each + besides
+            if device in self.shape.receiving:
+                more = self._second_copy(begin, count, size)
+                passes += [(device, more)] if more else []
+                size += more
             own.append((device, size))
             begin, besides = begin + count, 0
         host, mapped = self.on_host(on_devices, placement.kind)
@@ -213,7 +229,13 @@ class _AtStep:
         return Need(
             tuple((device, size) for device, size in own if size),
             ((self.shape.file, mapped),) if mapped else (),
+            tuple(passes),
         )
+
+    def _second_copy(self, begin: int, count: int, size: int) -> int:
+        run = self.shape.layers[begin : begin + count]
+        weights = sum(layer.weights for layer in run)
+        return second_copy(max(layer.largest for layer in run), size - weights)
 
     def on_host(self, on_devices: int, kind: Kind) -> tuple[int, int]:
         """What the host holds itself, and what it maps, with so many layers on devices."""
@@ -270,18 +292,46 @@ class _Side:
         start = len(self.at.shape.layers) - count
         fewest = 2 if self.kind is Kind.SPREAD else 1
         for indexes in sets_of_devices(self.shares, fewest):
-            rooms = [self.rooms[index] for index in indexes]
-            rooms[0] -= self.at.on_first
             shares = [self.shares[index] for index in indexes]
-            counts = divide(self.at.ends, start, rooms, shares)
-            if counts is None:
-                continue
-            devices = (self.at.shape.devices[index] for index in indexes)
-            runs = tuple(run for run in zip(devices, counts, strict=True) if run[1])
-            placement = Placement(self.kind, runs)
-            if len(runs) >= fewest and self.has_room(placement):
-                return placement
+            devices = [self.at.shape.devices[index] for index in indexes]
+            rooms = [self.rooms[index] for index in indexes]
+            for _ in range(COPIES_TRIED):
+                placement = self._in_rooms(start, devices, rooms, shares)
+                if placement is None:
+                    break
+                if len(placement.layers) >= fewest and self.has_room(placement):
+                    return placement
+                if not self._leave_room_for_copies(start, placement, devices, rooms, shares):
+                    break
         return None
+
+    def _in_rooms(
+        self, start: int, devices: list[DeviceId], rooms: list[int], shares: list[int]
+    ) -> Placement | None:
+        first, *others = rooms
+        counts = divide(self.at.ends, start, [first - self.at.on_first, *others], shares)
+        if counts is None:
+            return None
+        runs = zip(devices, counts, strict=True)
+        return Placement(self.kind, tuple(run for run in runs if run[1]))
+
+    def _leave_room_for_copies(
+        self,
+        start: int,
+        placement: Placement,
+        devices: list[DeviceId],
+        rooms: list[int],
+        shares: list[int],
+    ) -> bool:
+        """Less room on each that receives, by the largest tensor that it would get; whether that
+        is less at all."""
+        less_room, begin, layers = False, start, self.at.shape.layers
+        for device, count in placement.layers:
+            copy = max(layer.largest for layer in layers[begin : begin + count])
+            begin, index = begin + count, devices.index(device)
+            if device in self.at.shape.receiving and shares[index] - copy < rooms[index]:
+                rooms[index], less_room = shares[index] - copy, True
+        return less_room
 
 
 def _tier(kind: Kind, placements: list[Placement]) -> Iterator[Tier]:

@@ -42,6 +42,7 @@ from .sizes import (
     OpenShape,
     Placement,
     Shape,
+    loaded,
     on_each,
 )
 from .values import Code, InstanceId, PresetName, PresetSpec
@@ -266,7 +267,7 @@ def surplus_after(before: Bytes, grant: Grant, allocated: Need) -> Bytes:
     """L2: by how much instances of a preset took more on each device than its figures say, at the
     most so far."""
     over = on_each(allocated)
-    for device, size in on_each(grant.need).items():
+    for device, size in on_each(loaded(grant.need)).items():
         over[device] = over.get(device, 0) - size
     for device, size in grant.surplus:
         over[device] = over.get(device, 0) + size

@@ -20,16 +20,33 @@ FileId = NewType("FileId", str)
 @dataclass(frozen=True, slots=True)
 class Need:
     """`mapped` are bytes of files on the host: held once, however many instances map them, as much
-    as the one that maps most of it."""
+    as the one that maps most of it. `passing` is the part of `own` that is free again once it has
+    loaded."""
 
     own: Bytes = ()
     mapped: tuple[tuple[FileId, int], ...] = ()
+    passing: Bytes = ()
 
     def __bool__(self) -> bool:
         return bool(self.own or self.mapped)
 
 
 NO_NEED = Need()
+
+
+def loaded(need: Need) -> Need:
+    """What is left of it once it has loaded."""
+    if not need.passing:
+        return need
+    over = dict(need.passing)
+    return Need(
+        tuple((device, size - over.get(device, 0)) for device, size in need.own), need.mapped
+    )
+
+
+def loading(need: Need, passing: Bytes) -> Need:
+    """What has loaded once, when it loads again where it is."""
+    return Need(added(need.own, passing), need.mapped, passing) if passing else need
 
 
 def on_each(need: Need) -> dict[DeviceId, int]:
@@ -89,10 +106,12 @@ NOTHING_GRANTED = Grant()
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """`cache` is what its part of the context takes, at each of the shape's contexts."""
+    """`cache` is what its part of the context takes, at each of the shape's contexts; `largest` is
+    the largest of its tensors."""
 
     weights: int
     cache: tuple[int, ...]
+    largest: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +127,9 @@ class OpenShape:
     `spread_compute` is what each device takes then, and what the host does, instead of
     `device_compute` and `host_compute[0]` (empty: the same as these). `host_fixed` is the host's
     in any case (the process, a prompt cache), `device_fixed` on every device that has a layer (the
-    driver's context). `measured` are placements that were measured as they are, one need per
-    context: they count instead of the sum.
+    driver's context). The devices in `receiving` hold each tensor twice while they take it in:
+    servers, over a connection. `measured` are placements that were measured as they are, one need
+    per context: they count instead of the sum.
     """
 
     contexts: tuple[int, ...]
@@ -123,6 +143,7 @@ class OpenShape:
     device_fixed: int = 0
     first_device_fixed: tuple[int, ...] = ()
     spread_compute: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+    receiving: tuple[DeviceId, ...] = ()
     measured: tuple[tuple[Placement, tuple[Need, ...]], ...] = ()
 
 

@@ -22,6 +22,7 @@ from scheduler.core.sizes import (
     Placement,
     Shape,
 )
+from scheduler.runtime.devices.rpc_names import is_rpc
 
 from .measuring import contexts_of_spec, model_of
 from .placement import equal_parts, gpu_layers, is_open
@@ -61,13 +62,17 @@ def _open(spec: LaunchSpec, model: Model, contexts: tuple[int, ...]) -> OpenShap
     on_device = model.options.get("mmproj-offload") != "false"
     return OpenShape(
         contexts=contexts,
-        layers=tuple(Layer(layer.weights, layer.cache) for layer in found.layers),
+        layers=tuple(
+            Layer(layer.weights, layer.cache, largest)
+            for layer, largest in zip(found.layers, model.header.largest, strict=True)
+        ),
         devices=tuple(map(DeviceId, spec.devices)),
         file=FileId(model.file if model.is_mapped else ""),
         mapped=tuple(model.host_weights(count) for count in range(len(found.layers) + 1)),
         device_compute=found.device_compute,
         host_compute=found.host_compute,
         host_fixed=model.unreported + found.outputs + (0 if on_device else projector),
+        receiving=tuple(DeviceId(device) for device in spec.devices if is_rpc(device)),
         first_device_fixed=_on_first_device(_draft(model, contexts), projector if on_device else 0),
     )
 

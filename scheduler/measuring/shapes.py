@@ -38,6 +38,11 @@ class NoShape(ValueError):
 class _Need(msgspec.Struct, frozen=True):
     own: SizeOf
     mapped: SizeOf = {}
+    passing: SizeOf = {}
+
+    def __post_init__(self) -> None:
+        if any(size > self.own.get(device, 0) for device, size in self.passing.items()):
+            raise ValueError("more passes than there is")
 
 
 class _Placed(msgspec.Struct, frozen=True):
@@ -59,6 +64,7 @@ class _Fixed(msgspec.Struct, frozen=True, tag="fixed", tag_field="form"):
 class _Layer(msgspec.Struct, frozen=True):
     weights: Size
     cache: Sizes
+    largest: Size
 
 
 class _Open(msgspec.Struct, frozen=True, tag="open", tag_field="form"):
@@ -72,6 +78,7 @@ class _Open(msgspec.Struct, frozen=True, tag="open", tag_field="form"):
     spread_compute: tuple[Sizes, Sizes]
     host_fixed: Size
     first_device_fixed: Sizes
+    receiving: Annotated[list[Name], msgspec.Meta(max_length=64)]
     measured: Annotated[list[_Placed], msgspec.Meta(max_length=256)]
     unreported: Size
 
@@ -147,7 +154,9 @@ def _ascend(contexts: Sequence[int]) -> None:
 def _open_shape(found: _Open) -> OpenShape:
     return OpenShape(
         contexts=tuple(found.contexts),
-        layers=tuple(Layer(layer.weights, tuple(layer.cache)) for layer in found.layers),
+        layers=tuple(
+            Layer(layer.weights, tuple(layer.cache), layer.largest) for layer in found.layers
+        ),
         devices=tuple(map(DeviceId, found.devices)),
         file=FileId(found.file),
         mapped=tuple(found.mapped),
@@ -156,6 +165,7 @@ def _open_shape(found: _Open) -> OpenShape:
         host_fixed=found.host_fixed,
         first_device_fixed=tuple(found.first_device_fixed),
         spread_compute=(tuple(found.spread_compute[0]), tuple(found.spread_compute[1])),
+        receiving=tuple(map(DeviceId, found.receiving)),
         measured=tuple(
             (_placement(placed), tuple(map(_need, placed.needs))) for placed in found.measured
         ),
@@ -165,13 +175,14 @@ def _open_shape(found: _Open) -> OpenShape:
 def _plain_open(shape: OpenShape, unreported: int) -> _Open:
     return _Open(
         contexts=list(shape.contexts),
-        layers=[_Layer(layer.weights, list(layer.cache)) for layer in shape.layers],
+        layers=[_Layer(layer.weights, list(layer.cache), layer.largest) for layer in shape.layers],
         devices=list(shape.devices),
         file=shape.file,
         mapped=list(shape.mapped),
         device_compute=list(shape.device_compute),
         host_compute=(list(shape.host_compute[0]), list(shape.host_compute[1])),
         spread_compute=(list(shape.spread_compute[0]), list(shape.spread_compute[1])),
+        receiving=list(shape.receiving),
         host_fixed=shape.host_fixed,
         first_device_fixed=list(shape.first_device_fixed),
         measured=[
@@ -191,8 +202,9 @@ def _need(need: _Need) -> Need:
     return Need(
         tuple((DeviceId(device), size) for device, size in need.own.items()),
         tuple((FileId(file), size) for file, size in need.mapped.items()),
+        tuple((DeviceId(device), size) for device, size in need.passing.items()),
     )
 
 
 def _plain_need(need: Need) -> _Need:
-    return _Need(dict(need.own), dict(need.mapped))
+    return _Need(dict(need.own), dict(need.mapped), dict(need.passing))

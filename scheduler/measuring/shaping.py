@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from models_registry.gguf.header import Header, UnreadableHeader
 from models_registry.gguf.kv_cache import cache_bytes
+from scheduler.core.placing import second_copy
 from scheduler.core.sizes import (
     HOST,
     ON_HOST,
@@ -24,6 +25,7 @@ from scheduler.core.sizes import (
     OpenShape,
     Placement,
 )
+from scheduler.runtime.devices.rpc_names import is_rpc
 
 from .dry_run import DryRun, ModelFigures
 from .overheads import MIB, unreported
@@ -108,8 +110,10 @@ def open_shape(
     return OpenShape(
         contexts=tuple(contexts),
         layers=tuple(
-            Layer(size, tuple(at[number] for at in parts.layer_caches))
-            for number, size in enumerate(weights)
+            Layer(size, tuple(at[number] for at in parts.layer_caches), largest)
+            for number, (size, largest) in enumerate(
+                zip(weights, model.header.largest, strict=True)
+            )
         ),
         devices=tuple(devices),
         file=FileId(model.file if model.is_mapped else ""),
@@ -124,6 +128,7 @@ def open_shape(
         else ((), ()),
         host_fixed=model.unreported,
         first_device_fixed=_on_first_device(of_kind[Kind.WHOLE], contexts),
+        receiving=tuple(device for device in devices if is_rpc(device)),
         measured=tuple(
             (placement, tuple(parts.need(placement, each, step) for step in range(len(contexts))))
             for placement, each in grown.items()
@@ -169,16 +174,25 @@ class _Parts:
         caches = self.layer_caches[step]
         host = grown.host(step) + grown.copies + self.host_cache(step) + sum(caches[:begin])
         own: list[tuple[DeviceId, int]] = []
+        passes: list[tuple[DeviceId, int]] = []
+        largest = self.model.header.largest
         for device, count in placement.layers:
             end = begin + count
             size = sum(self.weights[begin:end]) + sum(caches[begin:end])
             size += grown.compute.get(device, _NOTHING)[step]
-            own.append((device, size + grown.besides.get(device, _NOTHING)[step]))
+            size += grown.besides.get(device, _NOTHING)[step]
+            more = _passing(device, max(largest[begin:end]), size - sum(self.weights[begin:end]))
+            passes += [(device, more)] if more else []
+            own.append((device, size + more))
             begin = end
         weights = self.model.host_weights(on_devices)
         mapped = ((FileId(self.model.file), weights),) if self.model.is_mapped else ()
         host += self.model.unreported + (0 if mapped else weights)
-        return Need((*own, (HOST, host)), mapped)
+        return Need((*own, (HOST, host)), mapped, tuple(passes))
+
+
+def _passing(device: DeviceId, largest: int, besides: int) -> int:
+    return second_copy(largest, besides) if is_rpc(device) else 0
 
 
 def _grown(model: Model, placement: Placement, contexts: Sequence[int], runs: Runs) -> _Grown:
@@ -353,8 +367,13 @@ def _fixed_need(model: Model, run: DryRun, mapped: int) -> Need:
             own[HOST] += main.copies
         elif size:
             own[device] = own.get(device, 0) + size + _HALF
+    largest, passes = max(model.header.largest), dict[DeviceId, int]()
+    for device, weights in main.weights.items():
+        if weights and (more := _passing(device, largest, own[device] - weights - _HALF)):
+            own[device], passes[device] = own[device] + more, more
     file = ((FileId(model.file), mapped),) if model.is_mapped and mapped else ()
-    return Need(tuple((device, size) for device, size in own.items() if size), file)
+    sizes = tuple((device, size) for device, size in own.items() if size)
+    return Need(sizes, file, tuple(passes.items()))
 
 
 def _computed_as_said(model: Model, main: ModelFigures) -> Mapping[DeviceId, int]:

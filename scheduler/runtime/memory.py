@@ -16,6 +16,7 @@ from scheduler.core.sizes import (
     Grant,
     Kind,
     Need,
+    loaded,
     on_each,
 )
 from scheduler.core.states import LEAVING, SETTLED, State
@@ -133,7 +134,7 @@ def _state(owner: Owner, device: Device, held: Held, free: int) -> DeviceState:
 
 
 def _instance(instance: Instance, held: Need, device: DeviceId) -> DeviceInstance | None:
-    now, granted = by_device(held), by_device(instance.grant.need)
+    now, granted = by_device(held), by_device(loaded(instance.grant.need))
     actual = None if instance.allocated is None else by_device(instance.allocated).get(device, 0)
     if not now.get(device) and not granted.get(device) and not actual:
         return None

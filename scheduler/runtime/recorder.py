@@ -19,6 +19,7 @@ from typing import Any
 from django.db import DatabaseError, close_old_connections, connections, transaction
 from django.utils import timezone
 
+from scheduler.core.sizes import loaded
 from scheduler.core.values import InstanceId
 from scheduler.models import DecisionRecord, InstanceRecord
 
@@ -165,7 +166,7 @@ def _write_instance(
             placement=str(placement.kind),
             layers=dict(placement.layers),
             context=entry.grant.context,
-            predicted=by_device(entry.grant.need),
+            predicted=by_device(loaded(entry.grant.need)),
         )
         rows[entry.instance] = row.pk
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, cast
 
+from scheduler.core.sizes import loaded
 from scheduler.memory_states import PlacementKind
 from scheduler.protocol import Failure, InstanceState, SnapshotState
 
@@ -61,7 +62,7 @@ def _instances(owner: Owner, now: float) -> list[InstanceState]:
                 layers={str(d): count for d, count in instance.grant.placement.layers},
                 context=instance.grant.context,
                 why=run.why,
-                predicted=by_device(instance.grant.need),
+                predicted=by_device(loaded(instance.grant.need)),
                 actual={} if instance.allocated is None else by_device(instance.allocated),
                 held=by_device(owner.planner.ledger.held[number]),
             )

@@ -25,6 +25,7 @@ from scheduler.core.sizes import (
     Shape,
     on_each,
 )
+from scheduler.core.sizes import loaded as loaded_need
 from scheduler.measuring.measuring import measure, model_of
 from scheduler.runtime.allocated import MIB, Allocated
 from scheduler.runtime.engines.granted import granted_argv
@@ -198,7 +199,7 @@ def differences(
 ) -> Mapping[DeviceId, tuple[int, int]]:
     """(predicted, allocated) bytes, by device."""
     need = need_of(shape, placement, step)
-    predicted = dict(on_each(need))
+    predicted = dict(on_each(loaded_need(need)))
     predicted[HOST] -= model_of(spec).unreported
     grant = Grant(placement, context_at(shape, step), need)
     said = loaded(spec, *granted_argv(spec.memory_options, grant))

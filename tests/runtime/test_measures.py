@@ -70,9 +70,11 @@ async def test_whatever_keeps_it_from_looking_it_looks_again():
 def test_a_row_of_another_release_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     known = {"form": "fixed", "sizes": [{"context": 1, "need": {"own": {}}}], "unreported": 0}
     other = {
-        "form": "open", "contexts": [1], "layers": [{"weights": 1, "cache": [1]}], "devices": [],
+        "form": "open", "contexts": [1], "devices": [],
+        "layers": [{"weights": 1, "cache": [1], "largest": 1}],
         "file": "", "mapped": [0, 0], "device_compute": [1], "host_compute": [[1], [1]],
-        "spread_compute": [[], []], "host_fixed": 0, "first_device_fixed": [], "unreported": 0,
+        "spread_compute": [[], []], "host_fixed": 0, "first_device_fixed": [], "receiving": [],
+        "unreported": 0,
         "measured": [{"kind": "sideways", "layers": {}, "needs": [{"own": {}}]}],
     }  # fmt: skip
     orders = Orders()

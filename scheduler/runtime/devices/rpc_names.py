@@ -18,6 +18,11 @@ def endpoints(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for part in text.split(",") if (word := part.strip())))
 
 
+def is_rpc(device: str) -> bool:
+    """By the name that the engine gives it."""
+    return device.startswith("RPC")
+
+
 def machine_list(command_line: Mapping[str, object], environ: Mapping[str, str]) -> tuple[str, ...]:
     """The servers of the whole machine: `serve`'s own command line goes before LLAMA_ARG_RPC."""
     said = command_line.get("rpc")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scheduler.core.decisions import AskExit, Reason, Start
 from scheduler.core.events import AllocationReported, DevicesRead
-from scheduler.core.sizes import HOST, DeviceId, Need
+from scheduler.core.sizes import HOST, DeviceId, FixedShape, Need
 from scheduler.core.values import Exit, Kind
 
 from .memory import listing, stepped
@@ -278,3 +278,30 @@ def test_a_load_that_succeeds_may_be_large_again_the_next_time():
     story.release(1)
 
     assert reloaded(story, 2, "m").grant.context == 4096
+
+
+# What is needed while it loads only ------------------------------------------------------------
+
+
+def test_what_a_load_needs_besides_is_held_until_the_child_says_what_it_took():
+    need = Need(((A, 8),), passing=((A, 3),))
+    story = machine(preset("m", fixed=FixedShape(((0, need),))), gpu=8)
+    story.ask(1, "m")
+    assert story.planner.ledger.free()[0][A] == 0
+
+    took(story, "m", 5)
+
+    assert story.planner.ledger.free()[0][A] == 3
+    start = reloaded(story, 2, "m")
+    assert (start.grant.need, start.grant.surplus) == (need, ())
+
+
+def test_more_than_it_holds_once_loaded_is_learned():
+    need = Need(((A, 8),), passing=((A, 3),))
+    story = machine(preset("m", fixed=FixedShape(((0, need),))), gpu=20)
+    story.ask(1, "m")
+
+    took(story, "m", 6)
+
+    start = reloaded(story, 2, "m")
+    assert (dict(start.grant.need.own), start.grant.surplus) == ({A: 9}, ((A, 1),))

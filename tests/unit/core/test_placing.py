@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 
 from scheduler.core.placing import (
@@ -10,7 +11,7 @@ from scheduler.core.placing import (
     need_of,
     tiers,
 )
-from scheduler.core.sizes import FIXED, HOST, ON_HOST, FixedShape, Kind, Need
+from scheduler.core.sizes import FIXED, HOST, ON_HOST, FixedShape, Kind, Need, loaded
 
 from .shapes import FILE, GIB, A, B, C, D, best, free, model, partial, spread, whole
 
@@ -283,3 +284,37 @@ def test_scenario_3_a_context_is_smaller_where_another_ones_least_is_left_free()
     assert largest(shape, whole(A, 32), empty) == 2
     assert largest(shape, whole(A, 32), beside) == 1
     assert dict(need_of(shape, whole(A, 32), 1).own)[A] == 12 * GIB
+
+
+# A device that receives its tensors over a connection ----------------------------------------
+
+
+def received(*weights: int, cache: int, **parts):
+    """Each layer is one tensor."""
+    found = model(*weights, cache=(cache,), receiving=(A,), **parts)
+    return replace(
+        found, layers=tuple(replace(each, largest=each.weights) for each in found.layers)
+    )
+
+
+def test_a_server_needs_room_for_a_second_copy_of_the_largest_tensor_while_it_loads():
+    shape = received(10, 30, cache=2)
+
+    need = need_of(shape, whole(A, 2), 0)
+    assert (need.own, need.passing) == (((A, 40 + 30),), ((A, 30 - 4),))
+    assert loaded(need) == Need(((A, 40 + 4),))
+    assert only(Kind.WHOLE, shape, free(a=70)) == [whole(A, 2)]
+    assert only(Kind.WHOLE, shape, free(a=69)) == []
+
+
+def test_caches_that_are_larger_than_that_take_its_place():
+    need = need_of(received(10, 30, cache=20), whole(A, 2), 0)
+
+    assert need == Need(((A, 40 + 40),))
+
+
+def test_a_spread_leaves_each_server_room_for_the_copy_of_what_it_gets():
+    shape = replace(received(10, 10, 10, 10, 40, cache=0, devices=(A, B)), receiving=(A, B))
+
+    assert only(Kind.SPREAD, shape, free(a=50, b=80)) == [spread(a=4, b=1)]
+    assert only(Kind.SPREAD, shape, free(a=49, b=79)) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 from hypothesis import given
@@ -30,10 +31,15 @@ def shapes(draw):
     def growing(most: int) -> tuple[int, ...]:
         return tuple(sorted(draw(st.integers(0, most)) for _ in range(points)))
 
+    def layer() -> Layer:
+        weights = draw(SMALL)
+        return Layer(weights, growing(4), largest=draw(st.integers(0, weights)))
+
     return OpenShape(
         contexts=tuple(1024 << step for step in range(points)),
-        layers=tuple(Layer(draw(SMALL), growing(4)) for _ in range(blocks)),
+        layers=tuple(layer() for _ in range(blocks)),
         devices=(A, B, C)[: draw(st.integers(0, 3))],
+        receiving=draw(st.sampled_from([(), (B,), (A, C)])),
         file=draw(st.sampled_from([FILE, FileId("")])),
         mapped=tuple(draw(st.integers(0, 8)) for _ in range(blocks + 1)),
         device_compute=growing(2),
@@ -77,9 +83,18 @@ def layer_by_layer(shape: OpenShape, placement: Placement, step: int) -> Need:
     maps = shape.mapped[len(shape.layers) - places.count(HOST)]
     if not shape.file:
         own[HOST] += maps
+    copies = {}
+    for device in used:
+        there = [layer for layer, at in zip(shape.layers, places, strict=True) if at == device]
+        without = own[device] - sum(layer.weights for layer in there)
+        copies[device] = max(layer.largest for layer in there) - without
+    passing = [item for item in copies.items() if item[0] in shape.receiving and item[1] > 0]
+    for device, size in passing:
+        own[device] += size
     return Need(
         tuple(item for item in own.items() if item[1]),
         ((shape.file, maps),) if shape.file and maps else (),
+        tuple(passing),
     )
 
 
@@ -144,7 +159,7 @@ def test_the_devices_are_filled_from_least_left_over(shape, free, roomy):
     now = [t for t in tiers(shape, free, roomy) if t.kind is Kind.WHOLE]
 
     left = [
-        (not fits(need, free), (free if fits(need, free) else roomy).get(device, 10**6) - size)
+        (not fits(need, free), (free if fits(need, free) else roomy).get(device, math.inf) - size)
         for tier in now
         for need in (need_of(shape, placement, 0) for placement in tier.placements)
         for device, size in [next(iter(need.own), (A, 0))]

@@ -11,7 +11,7 @@ from scheduler.measuring.shapes import NoShape, shape_of
 
 MOST = 1 << 50
 NEED = {"own": {"CUDA0": 5}}
-LAYER = {"weights": 10, "cache": [1, 2]}
+LAYER = {"weights": 10, "cache": [1, 2], "largest": 4}
 
 
 def opened(**fields: Any) -> dict[str, Any]:
@@ -19,7 +19,8 @@ def opened(**fields: Any) -> dict[str, Any]:
         "form": "open", "contexts": [4096, 8192], "layers": [LAYER] * 3, "devices": ["CUDA0"],
         "file": "f", "mapped": [3, 2, 1, 0], "device_compute": [1, 1],
         "host_compute": [[1, 1], [2, 2]], "spread_compute": [[], []], "host_fixed": 1,
-        "first_device_fixed": [], "measured": [], "unreported": 0, **fields,
+        "first_device_fixed": [], "measured": [], "receiving": [],
+        "unreported": 0, **fields,
     }  # fmt: skip
 
 
@@ -41,6 +42,7 @@ def measured(**fields: Any) -> dict[str, Any]:
         opened(layers=[LAYER] * 2048, mapped=[0] * 2049),
         measured(),
         fixed((0, NEED)),
+        fixed((1, {"own": {"RPC0": 5}, "passing": {"RPC0": 5}})),
         fixed((1, NEED), (2, {"own": {"Host": MOST}, "mapped": {"f": 1}})),
     ],
 )
@@ -58,6 +60,8 @@ def test_it_is_one(data: dict[str, Any]) -> None:
         fixed((-1, NEED)),
         fixed(*((at, NEED) for at in range(100))),
         fixed((1, {"own": {"CUDA0": -1}})),
+        fixed((1, {"own": {"RPC0": 5}, "passing": {"RPC0": 6}})),
+        fixed((1, {"own": {"RPC0": 5}, "passing": {"RPC1": 1}})),
         fixed((1, {"own": {"CUDA0": MOST + 1}})),
         fixed((1, {"own": {"CUDA0": 10**30}})),
         fixed((1, {"own": {f"CUDA{number}": 1 for number in range(100)}})),
@@ -67,8 +71,8 @@ def test_it_is_one(data: dict[str, Any]) -> None:
         opened(contexts=[4096]),
         opened(layers=[], mapped=[0]),
         opened(layers=[LAYER] * 2049, mapped=[0] * 2050),
-        opened(layers=[{"weights": 1, "cache": [1]}] * 3),
-        opened(layers=[{"weights": -1, "cache": [1, 1]}] * 3),
+        opened(layers=[{**LAYER, "cache": [1]}] * 3),
+        opened(layers=[{**LAYER, "weights": -1}] * 3),
         opened(devices=["CUDA0", "CUDA0"]),
         opened(devices=[f"CUDA{number}" for number in range(65)]),
         opened(mapped=[3, 2, 1]),

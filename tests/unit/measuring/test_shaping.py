@@ -169,6 +169,30 @@ def test_where_the_options_say_the_place_it_is_what_the_table_says() -> None:
     assert need.mapped == ((FileId(FILE), 12 * MIB),)
 
 
+def test_servers_need_room_for_the_copy_of_a_tensor_while_they_load() -> None:
+    server = DeviceId("RPC0")
+    whole, small = Placement(Kind.WHOLE, ((server, 3),)), {server: 3000, HOST: 300}
+    said = runs(
+        {ON_HOST: {HOST: 900}, whole: small, Placement(Kind.PARTIAL, ((server, 1),)): small}
+    )
+
+    found = open_shape(MODEL, CONTEXTS, (server,), said)
+
+    assert (found.receiving, [layer.largest for layer in found.layers]) == (
+        (server,),
+        list(WEIGHTS),
+    )
+    besides = 2 * CACHE_PER_TOKEN * 256 + 3000
+    for shape in (found, replace(found, measured=())):
+        need = need_of(shape, whole, 0)
+        assert need.passing == ((server, 20 * MIB - besides),)
+        assert dict(need.own)[server] == sum(WEIGHTS) + 20 * MIB
+    main = ModelFigures({server: 30 * MIB, HOST: 12 * MIB}, {server: MIB}, {server: 40, HOST: 4})
+    [(_, fixed)] = fixed_shape(MODEL, {512: DryRun(((server, ""),), main)}, 12 * MIB).sizes
+    assert fixed.passing == ((server, 19 * MIB - 40),)
+    assert dict(fixed.own)[server] == 50 * MIB + MIB // 2
+
+
 def test_a_shape_is_stored_as_plain_data_and_read_again() -> None:
     main = ModelFigures({HOST: 42 * MIB}, {HOST: MIB}, {HOST: 4})
     fixed = fixed_shape(MODEL, {256: DryRun((), main)}, 42 * MIB)
