@@ -37,6 +37,8 @@ class InstanceRecord(models.Model):
     context = models.BigIntegerField("context granted", default=0)
     predicted = models.JSONField("bytes granted on each device", default=dict)
     actual = models.JSONField("bytes that it said it had allocated", default=dict)
+    figures = models.CharField("fingerprint of its measurement", max_length=32, blank=True)
+    surplus = models.JSONField("bytes granted beyond its measurement", default=dict)
 
     class Meta:
         verbose_name = "instance"

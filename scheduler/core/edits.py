@@ -52,6 +52,7 @@ class Edits:
             if new is None or _takes_otherwise(new, old):
                 # What was taken beyond the old figures is in the new ones.
                 self._books.surplus.pop(name, None)
+        self._take_over_surplus(edited)
         self._presets.clear()
         self._presets.update(edited)
         self._books.edits += 1
@@ -65,6 +66,13 @@ class Edits:
                 for entry in list(self._queue.with_room.values()):
                     self._queue.give_up_room(entry, instance.id)
         return decisions
+
+    def _take_over_surplus(self, edited: Mapping[PresetName, PresetSpec]) -> None:
+        """L2: of presets that are new here, or have other figures, what the record knows."""
+        for name, new in edited.items():
+            old = self._presets.get(name)
+            if new.surplus and (old is None or _takes_otherwise(new, old)):
+                self._books.surplus[name] = new.surplus
 
     def _follow(self, name: PresetName, renamed_to: PresetName, now: float) -> None:
         """Who waits keeps its place; what failed under the new name before was not this."""

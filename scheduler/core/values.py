@@ -99,6 +99,7 @@ class PresetSpec:
     load_seconds: float | None = None  # how long it took to load, as the record knows
     fixed: FixedShape | None = None  # what it takes where its options put it
     open: OpenShape | None = None  # or what it takes wherever the ledger puts it
+    surplus: Bytes = ()  # what instances of earlier lives took beyond that
     estimated: bool = False  # that is a guess by the file's header
     measuring: bool = False  # a measurement is on its way, and is worth waiting for (L5)
     placement_now: bool = False  # it takes the best place there is, not the best there could be

@@ -6,18 +6,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from models_registry.launch import LaunchSpec
-from scheduler.core.sizes import Shape
+from scheduler.core.sizes import Bytes, Shape
 
 
 @dataclass(frozen=True, slots=True)
 class KnownShape:
     """`estimated` by the header alone; `pending`: its measurement is still to come. `unreported`
-    bytes of it, on the host, are none that a child says it has allocated."""
+    bytes of it, on the host, are none that a child says it has allocated. `surplus` is what earlier
+    instances took beyond it, as the record knows."""
 
     shape: Shape
     estimated: bool = False
     pending: bool = False
     unreported: int = 0
+    surplus: Bytes = ()
 
 
 class Figures:

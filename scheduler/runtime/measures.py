@@ -25,6 +25,7 @@ from scheduler.measuring.ordering import QueueAway, order_due, order_first
 from scheduler.measuring.shapes import NoShape, shape_of, unreported_of
 
 from .figures import KnownShape
+from .recorded_surplus import Surplus, recorded_surplus
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ class Orders:
 
     def __init__(self) -> None:
         self._stored: Mapping[str, StoredShape] = {}
+        self._surplus: Mapping[str, Surplus] | None = None
         self._shapes: dict[str, KnownShape] = {}
         self._estimates: dict[str, KnownShape] = {}
 
@@ -55,6 +57,8 @@ class Orders:
         specs = tuple(launch_specs())
         order_due(specs)
         order_first([s for s in specs if s.preset in first and s.memory_fingerprint])
+        if self._surplus is None:
+            self._surplus = recorded_surplus()
         before, self._stored = self._stored, measurements.shapes_of(specs, self._stored)
         self._shapes = {
             fingerprint: shape
@@ -70,10 +74,14 @@ class Orders:
         if before.get(fingerprint) is stored:
             return self._shapes.get(fingerprint)
         try:
-            return _known(stored.data, estimated=stored.estimated)
+            known = _known(stored.data, estimated=stored.estimated)
         except NoShape as failure:
             logger.warning("a stored shape cannot be read: %s", failure)
             return None
+        taken = (self._surplus or {}).get(fingerprint)
+        if taken is None or taken.at < stored.measured_at:
+            return known  # nothing was taken beyond these figures
+        return replace(known, surplus=taken.bytes)
 
     def _estimate(self, specs: Iterable[LaunchSpec]) -> None:
         """Once for a fingerprint; what was measured since is forgotten here."""

@@ -101,6 +101,7 @@ class Offer:
             load_seconds=self.load_seconds.get(spec.preset),
             fixed=shape if isinstance(shape, FixedShape) else None,
             open=shape if isinstance(shape, OpenShape) else None,
+            surplus=known.surplus if known is not None else (),
             estimated=known is not None and known.estimated,
             measuring=bool(spec.memory_fingerprint) and (known is None or known.pending),
             placement_now=spec.placement == "now",

@@ -271,7 +271,9 @@ class Owner:
         run = self._make_run(instance, preset, grant, self._told)
         run.why = why_there(grant, figures)
         self.runs[instance] = run
-        self._record(Started(instance, preset, self.offer.revision, grant))
+        known = self.figures.shape_of(run.spec)
+        measured = "" if known is None or known.estimated else run.spec.memory_fingerprint
+        self._record(Started(instance, preset, self.offer.revision, grant, measured))
         self._write("start", instance, reason, figures=figures)
         task = self._tasks.create_task(run.run(), name=f"instance-{instance}")
         # Unlike a finally, it also runs for a task that was cancelled before its first step.

@@ -18,12 +18,13 @@ def _now() -> datetime:
 @dataclass(frozen=True, slots=True)
 class Started:
     """A child is being started for the preset, as the registry was at `revision`, with what it was
-    granted."""
+    granted; `figures` is the fingerprint of the measurement that this rests on, if on one."""
 
     instance: InstanceId
     preset: str
     revision: int
     grant: Grant = NOTHING_GRANTED
+    figures: str = ""
     at: datetime = field(default_factory=_now)
 
 

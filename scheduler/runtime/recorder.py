@@ -167,6 +167,8 @@ def _write_instance(
             layers=dict(placement.layers),
             context=entry.grant.context,
             predicted=by_device(loaded(entry.grant.need)),
+            figures=entry.figures,
+            surplus=dict(entry.grant.surplus),
         )
         rows[entry.instance] = row.pk
         return

@@ -48,9 +48,9 @@ def test_an_instance_is_one_row_from_its_start_to_its_end():
 def test_what_was_granted_stands_beside_what_was_allocated():
     layers = ((DeviceId("CUDA0"), 33),)
     need = Need(((DeviceId("CUDA0"), 5), (HOST, 1)), ((FileId("m.gguf"), 2),))
-    grant = Grant(Placement(Kind.WHOLE, layers), 8192, need)
+    grant = Grant(Placement(Kind.WHOLE, layers), 8192, need, ((DeviceId("CUDA0"), 2),))
     record(
-        Started(ONE, "a", 1, grant),
+        Started(ONE, "a", 1, grant, "f1"),
         Allocated(ONE, Need(((DeviceId("CUDA0"), 6),))),
         Allocated(TWO, need),
     )
@@ -58,6 +58,7 @@ def test_what_was_granted_stands_beside_what_was_allocated():
     row = InstanceRecord.objects.get()
     assert (row.placement, row.layers, row.context) == ("whole", {"CUDA0": 33}, 8192)
     assert (row.predicted, row.actual) == ({"CUDA0": 5, "Host": 3}, {"CUDA0": 6})
+    assert (row.figures, row.surplus) == ("f1", {"CUDA0": 2})
 
 
 def test_a_wake_does_not_change_when_it_was_loaded():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from scheduler.core.decisions import AskExit, Reason, Start
-from scheduler.core.events import AllocationReported, DevicesRead
+from scheduler.core.events import AllocationReported, DevicesRead, PresetsChanged
 from scheduler.core.sizes import HOST, DeviceId, FixedShape, Need
 from scheduler.core.values import Exit, Kind
 
@@ -305,3 +307,41 @@ def test_more_than_it_holds_once_loaded_is_learned():
 
     start = reloaded(story, 2, "m")
     assert (dict(start.grant.need.own), start.grant.surplus) == ({A: 9}, ((A, 1),))
+
+
+# What the record knows of earlier lives ---------------------------------------------------------
+
+
+def test_what_an_earlier_life_took_beyond_the_figures_is_in_the_first_grant():
+    story = machine(growing("m", 5, surplus=((A, 2),)), gpu=7)
+
+    (start,) = story.ask(1, "m")
+
+    assert (start.grant.need, start.grant.surplus) == (Need(((A, 7),)), ((A, 2),))
+    assert codes(machine(growing("m", 5, surplus=((A, 2),)), gpu=6).ask(1, "m"))
+
+
+def test_it_comes_with_the_figures_and_goes_with_them():
+    story = machine(preset("m"), gpu=9)
+    learned = growing("m", 5, surplus=((A, 2),))
+    story.tell(PresetsChanged((learned,)))
+    story.tell(PresetsChanged((replace(learned, pinned=True),)))
+    assert story.ask(1, "m")[0].grant.surplus == ((A, 2),)
+
+    story.tell(PresetsChanged((growing("m", 6),)))
+
+    assert reloaded(story, 2, "m").grant.need == Need(((A, 6),))
+
+
+def test_what_this_life_has_learned_stays_and_a_person_may_have_it_tried_without():
+    learned = growing("m", 5, surplus=((A, 2),))
+    story = machine(learned, gpu=20)
+    story.ask(1, "m")
+    took(story, "m", 9)
+    story.tell(PresetsChanged((replace(learned, pinned=True),)))
+    assert reloaded(story, 2, "m").grant.surplus == ((A, 4),)
+
+    story.exit(story.of("m").id, CLEAN)
+    (start,) = story.ask(3, "m", kind=Kind.LOAD)
+
+    assert start.grant.surplus == ()
