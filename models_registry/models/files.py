@@ -53,16 +53,18 @@ class FileMetadata(models.Model):
     name = models.CharField(max_length=250, blank=True)
     architecture = models.CharField(max_length=64, blank=True, db_index=True)
     parameters = models.BigIntegerField(null=True)
+    weights = models.BigIntegerField(null=True, help_text="Bytes of its tensors.")
     quantisation = models.CharField(max_length=32, blank=True, db_index=True)
     context_length = models.BigIntegerField(null=True, help_text="Tokens it was trained for.")
     layers = models.PositiveIntegerField(null=True)
     embedding_length = models.PositiveIntegerField(null=True)
     vocabulary = models.PositiveIntegerField(null=True, help_text="Tokens it knows.")
+    tokenizer = models.CharField(max_length=32, blank=True, help_text="Its kind: gpt2, llama, ….")
     input_modalities = models.JSONField(default=list)
     output_modalities = models.JSONField(default=list)
     chat_template = models.TextField(blank=True, help_text="At most 64 KiB of it.")
     licence = models.CharField(max_length=250, blank=True)
-    read_at = models.DateTimeField(auto_now=True)
+    read_at = models.DateTimeField(auto_now=True, db_index=True)
 
     class Meta:
         verbose_name_plural = "file metadata"
