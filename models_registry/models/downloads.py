@@ -21,11 +21,20 @@ class Download(models.Model):
         FAILED = "failed", "failed"
         CANCELLED = "cancelled", "cancelled"
 
+    UNFINISHED = (State.QUEUED, State.RUNNING, State.PAUSED)
+
     kind = models.CharField(max_length=10, choices=Kind, default=Kind.HUB)
     target = models.CharField(
         max_length=1024, help_text="user/repo[:quant], a URL, or a name of Ollama's registry."
     )
     revision = models.CharField(max_length=200, blank=True, help_text="Branch, tag or commit.")
+    commit = models.CharField(
+        max_length=64, blank=True, help_text="What the revision meant when it was looked up."
+    )
+    name = models.CharField(
+        max_length=200, blank=True, db_index=True, help_text="The model's name, once it is there."
+    )
+    load = models.BooleanField(default=False, help_text="Load it as soon as it is there.")
     sidecars = models.JSONField(
         default=list, help_text="Companions to fetch as well: mmproj, draft."
     )
@@ -53,6 +62,13 @@ class Download(models.Model):
 
     class Meta:
         ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["kind", "target", "revision"],
+                condition=models.Q(state__in=["queued", "running", "paused"]),
+                name="download_is_asked_for_once",
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.target}: {self.get_state_display()}"
