@@ -17,7 +17,10 @@ pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
 MODELS = {"alpha": {"seed": 1}, "beta": {"seed": 2}}
 PRESETS, SIZES = 100, 25
-"""So many presets, of so many sizes: the others differ in what takes no memory."""
+"""Each has another context or another number of slots than all others, and so figures of its own.
+"""
+MEASURED = PRESETS + len(MODELS)
+"""The hundred, and the two that were found in the folder."""
 HUNDRED = f"""
 from django.db import transaction
 from models_registry.models import ModelFile, Preset
@@ -26,7 +29,7 @@ with transaction.atomic():
     for number in range({PRESETS}):
         Preset.objects.create(
             name=f"preset-{{number}}", model_file=beta if number % 2 else alpha,
-            ctx_size=256 * (1 + number % {SIZES}), parallel=1, threads=1 + number // {SIZES},
+            ctx_size=256 * (1 + number % {SIZES}), parallel=1 + number // {SIZES},
         )
 """
 
@@ -36,7 +39,7 @@ def test_a_restart_with_a_hundred_presets_measures_none_of_them_again(tmp_path: 
     with gateway(tmp_path, args=args, models=MODELS) as running:
         manage, key = Manager(running), running.key
         running.django(HUNDRED)
-        eventually(lambda: len(_jobs_done(running)) >= _distinct(), "all are measured", 240)
+        eventually(lambda: len(_jobs_done(running)) >= MEASURED, "all are measured", 240)
         before = _rows(manage)
 
     with gateway(tmp_path, args=args, models=MODELS, key=key) as running:
@@ -48,7 +51,8 @@ def test_a_restart_with_a_hundred_presets_measures_none_of_them_again(tmp_path: 
         after = _rows(manage)
         done = _jobs_done(running)
 
-    assert len(before) == _distinct()
+    assert len(before) == len({row["fingerprint"] for row in before.values()}) == MEASURED
+    assert {row["state"] for row in before.values()} == {"measured"}
     assert {id: row for id, row in after.items() if id in before} == before
     assert len(after) == len(before) + 1
     assert [line.split(" takes ")[0].split()[-1] for line in done] == ["the-last"]
@@ -92,11 +96,6 @@ def _rows(manage: Manager) -> dict[int, dict[str, Any]]:
 def _jobs_done(running: Gateway) -> list[str]:
     """What the jobs process said of each measurement."""
     return [line for line in running.output if line.startswith("jobs") and " takes " in line]
-
-
-def _distinct() -> int:
-    """Those of the hundred by file and size, and the two that were found in the folder."""
-    return len({(number % 2, number % SIZES) for number in range(PRESETS)}) + len(MODELS)
 
 
 def _instance(running: Gateway, number: int) -> dict[str, Any]:
