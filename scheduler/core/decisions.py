@@ -17,6 +17,7 @@ class Reason(StrEnum):
     STARTUP = auto()
     EVICTED = auto()  # its room is needed for `for_preset`
     IDLE = auto()  # its keep-alive has passed
+    OVER_LIMIT = auto()  # somebody lowered what may be used of a device below what is held there
     HUNG = auto()  # it did not answer
     REPLACED = auto()  # its options changed
     MOVED = auto()  # it slept where it cannot be awake any more: it starts elsewhere

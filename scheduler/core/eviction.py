@@ -93,9 +93,9 @@ class Eviction:
             return []
         if not shortage.bytes:
             return [min(candidates, key=eviction_order)]
-        return self._for_memory(candidates, shortage.bytes, now)
+        return self.for_memory(candidates, shortage.bytes, now)
 
-    def _for_memory(self, candidates: list[Instance], deficit: Bytes, now: float) -> list[Instance]:
+    def for_memory(self, candidates: list[Instance], deficit: Bytes, now: float) -> list[Instance]:
         """V3: the cheapest one that suffices alone, else the cheapest until they suffice; none
         that does not help."""
         frees = self._ledger.frees

@@ -9,12 +9,12 @@ from .states import Cue, State
 from .values import PresetName
 
 
-def drain(instance: Instance, reason: Reason) -> Drain:
+def drain(instance: Instance, reason: Reason, figures: Figures = ()) -> Drain:
     """It keeps its leases and takes no new one. Said again when the reason changes."""
     if instance.state is not State.DRAINING:
         instance.advance(Cue.DRAIN)
     instance.reason = reason
-    return Drain(instance.id, reason)
+    return Drain(instance.id, reason, figures=figures)
 
 
 def drain_for(instance: Instance, preset: PresetName, figures: Figures) -> Drain:
@@ -62,10 +62,14 @@ def kill(
     return Kill(instance.id, reason, for_preset, figures)
 
 
-def leave(instance: Instance, reason: Reason, now: float) -> AskExit | Kill | Drain:
+def leave(
+    instance: Instance, reason: Reason, now: float, figures: Figures = ()
+) -> AskExit | Kill | Drain:
     """After the leases that somebody reads. What works for nobody is asked at once, like a victim:
     a child that hangs would never end an abandoned lease."""
-    return drain(instance, reason) if instance.busy else ask_exit(instance, reason, now)
+    if instance.busy:
+        return drain(instance, reason, figures)
+    return ask_exit(instance, reason, now, figures=figures)
 
 
 def settle(instance: Instance, now: float) -> list[Decision]:

@@ -29,11 +29,13 @@ class Returning:
 
 @dataclass(slots=True)
 class Device:
-    """`external` is what others use of it, as far as that is known."""
+    """`external` is what others use of it, as far as that is known. `lowered`: somebody has lowered
+    its limit, and what is held may be more than that."""
 
     reading: DeviceReading
     external: int = 0
     returning: list[Returning] = field(default_factory=list)
+    lowered: bool = False
 
     @property
     def limit(self) -> int:
@@ -83,6 +85,7 @@ class Ledger:
         for reading in readings:
             known = before.get(reading.device)
             device = known or Device(reading)
+            device.lowered = device.lowered or _is_lower(reading, device.reading)
             device.reading = reading
             self.devices[reading.device] = device
             if known is None or not reading.stale:
@@ -235,6 +238,25 @@ class Ledger:
         gone = {instance for instance in self.held if instance not in staying}
         return self.free(gone, returned=True)
 
+    @property
+    def lowered(self) -> bool:
+        """Whether anybody has lowered a limit, and what is held may be more than that."""
+        return any(device.lowered for device in self.devices.values())
+
+    def over_limits(self, gone: Collection[InstanceId]) -> Bytes:
+        """L1: by how much more is held, once `gone` have exited, of devices with lowered limits."""
+        free, _ = self.free(gone, returned=True)
+        return tuple(
+            (name, -free[name])
+            for name, device in self.devices.items()
+            if device.lowered and free[name] < 0
+        )
+
+    def end_lowered(self) -> None:
+        """It fits."""
+        for device in self.devices.values():
+            device.lowered = False
+
     def deficit(
         self,
         need: Need,
@@ -264,6 +286,13 @@ class Ledger:
             shared = sum(max(0, size - kept.get(file, 0)) for file, size in files.items())
             freed[HOST] = freed.get(HOST, 0) + shared
         return tuple(freed.items())
+
+
+def _is_lower(after: DeviceReading, before: DeviceReading) -> bool:
+    """Whether somebody allows less of it than before."""
+    if after.margin > before.margin:
+        return True
+    return after.budget is not None and (before.budget is None or after.budget < before.budget)
 
 
 def _take(free: dict[DeviceId, int], sizes: Iterable[tuple[DeviceId, int]]) -> None:

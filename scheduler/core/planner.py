@@ -47,6 +47,7 @@ from .fitting import Fit, Fitting
 from .granting import Granting
 from .instances import Instance
 from .ledger import Ledger
+from .over_limit import OverLimit
 from .room import Room
 from .siting import Siting
 from .states import State
@@ -75,6 +76,7 @@ class Planner:
         self._explaining = Explaining(books, self._admission, self._estimates, self._draining)
         self._door = Door(books, self._admission, self._estimates, self._granting)
         self._children = Children(books, self._granting)
+        self._over_limit = OverLimit(books, eviction, self._draining)
         self._edits = Edits(books, self._granting)
         self._timer = Timer()
         self._now = -_NEVER
@@ -218,6 +220,9 @@ class Planner:
                 continue
             if not self._look_for_room:
                 return
+            if ends := self._over_limit.settle(now):
+                decisions += ends
+                continue
             self._look_for_room = False
             if len(self._order) or self._admission.skipped:
                 decisions += self._admission.admit(now)

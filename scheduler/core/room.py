@@ -12,6 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from .books import Books
+from .decisions import Reason
 from .instances import Instance
 from .sizes import NO_NEED, Bytes, Need
 from .states import State
@@ -45,6 +46,10 @@ def _sleeper(entry: Entry) -> set[InstanceId]:
 def _starts(entries: list[Entry]) -> int:
     """How many of them need a slot: a wake needs none."""
     return sum(entry.sleeper is None for entry in entries)
+
+
+def _makes_room(drain: Instance) -> bool:
+    return drain.for_preset is not None or drain.reason is Reason.OVER_LIMIT
 
 
 class Room:
@@ -128,11 +133,12 @@ class Room:
         return tuple(sorted(i.preset.name for i in pinned)) if blocked else ()
 
     def leaving(self) -> list[Instance]:
-        """A5: asked to exit, or draining for an entry, whatever else it drains for by now."""
+        """A5: asked to exit, or draining for an entry, whatever else it drains for by now; or
+        because of a device's limit."""
         shelves = self._fleet.by_state
         leaving = list(shelves[State.STOPPING].values())
         if shelves[State.DRAINING]:
-            leaving += [i for i in shelves[State.DRAINING].values() if i.for_preset is not None]
+            leaving += [i for i in shelves[State.DRAINING].values() if _makes_room(i)]
         return leaving
 
     def _others(self, entry: Entry, beside: Entry | None) -> list[Entry]:

@@ -57,6 +57,7 @@ class Accounts:
         self.surplus: dict[PresetName, Counter[str]] = {}
         self.ran_out: set[PresetName] = set()
         self.current: dict[PresetName, PresetSpec] = {}
+        self.lowered: set[str] = set()  # devices of which somebody has allowed less since
 
     # What is told -----------------------------------------------------------------------
 
@@ -128,6 +129,8 @@ class Accounts:
         for reading in devices:
             name = reading.device
             self.readings[name] = reading
+            if name in before and _allows_less(reading, before[name]):
+                self.lowered.add(name)
             if name not in before:
                 self.external[name] = 0
             elif reading.stale:
@@ -273,6 +276,15 @@ class Accounts:
             short = self.planner.ledger.deficit(need, others, returned=True)
             assert short, "V3: went though the others suffice"
 
+    def over_limit(self, instance: int) -> bool:
+        """L1: it has something of a device of which more is held than somebody allows now."""
+        holds = on_each(self.held[instance], {})
+        devices = self.planner.ledger.devices
+        return any(
+            holds.get(name) and name in devices and self._held_on(name) > devices[name].limit
+            for name in self.lowered
+        )
+
     # Who is refused -----------------------------------------------------------------------
 
     def refuse(self, spec: PresetSpec, code: Code, pinned: Iterable[int]) -> None:
@@ -297,6 +309,11 @@ class Accounts:
         # A device that is away is no place.
         places = [place for place in places if all(d in self.readings for d, _ in place.layers)]
         return any(fits(self._need(spec, shape, place, 0), *room) for place in places)
+
+
+def _allows_less(after: DeviceReading, before: DeviceReading) -> bool:
+    most = [float("inf") if each.budget is None else each.budget for each in (before, after)]
+    return most[1] < most[0] or after.margin > before.margin
 
 
 def contexts(shape: Shape) -> list[int]:

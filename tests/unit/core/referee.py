@@ -331,6 +331,9 @@ class Referee:
                 assert self.now >= self._drains_from(child, name), "A6: drained too early"
             self.made_for.add(name)
             child.drain_for = name  # it stays so, whatever else it drains for later
+        if decision.reason is Reason.OVER_LIMIT:
+            assert not child.spec.pinned, "V1: a pinned one drained"
+            assert self.accounts.over_limit(decision.instance), "L1: drained, and it fits"
         child.draining = decision.reason
 
     def _drains_from(self, child: Child, head: PresetName) -> float:
@@ -359,6 +362,9 @@ class Referee:
             assert not child.spec.pinned, f"V1: a pinned one went: {reason}"
         if reason is Reason.IDLE:
             self._judge_idle_end(child)
+        if reason is Reason.OVER_LIMIT and child.draining is not reason:
+            assert not child.spec.pinned, "V1: a pinned one went"
+            assert self.accounts.over_limit(decision.instance), "L1: it went, and it fits"
         if isinstance(decision, AskExit):
             assert child.asked_at is None, "asked twice"
             assert child.mood != "loading", "a loading child does not read its stdin"
