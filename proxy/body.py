@@ -8,7 +8,7 @@ import logging
 import mmap
 import os
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -48,12 +48,16 @@ class Room:
 
     def move_to_disk(self, size: int) -> None:
         """Raises NoRoom."""
+        self.take_disk(size)
+        self.held -= size
+
+    def take_disk(self, size: int) -> None:
+        """Raises NoRoom."""
         if self.spooled + size > self._disk:
             raise NoRoom(
                 f"The bodies of waiting requests take up {self._disk} bytes of disk: "
                 "CORRAL_SPOOL_LIMIT is the limit."
             )
-        self.held -= size
         self.spooled += size
 
 
@@ -201,15 +205,46 @@ class _Reading:
         self._room.move_to_disk(size)
         self._in_memory, self._spooled = 0, self._spooled + size
         parts, self._parts = self._parts, []
-        try:
+        with _full_disk_refused(self._config.temp_folder):
             if self._spool is None:
                 self._spool = await asyncio.to_thread(_new_spool, self._config.temp_folder)
-            await asyncio.to_thread(_write, self._spool, parts, size)
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            logger.error("bodies cannot be kept in %s: %s", self._config.temp_folder, error)
-            raise NoRoom("The disk has no room for the bodies of waiting requests.") from error
+            await asyncio.to_thread(write_parts, self._spool, parts, size)
+
+
+async def body_on_disk(
+    room: Room, folder: Path, most: int, write: Callable[[IO[bytes]], Awaitable[bool]]
+) -> Body | None:
+    """The body that `write` puts into a new spool file, `most` bytes of it; None when it says that
+    there is none. Raises NoRoom."""
+    room.take_disk(most)
+    spool: IO[bytes] | None = None
+    kept = False
+    try:
+        with _full_disk_refused(folder):
+            spool = await asyncio.to_thread(_new_spool, folder)
+            kept = await write(spool)
+    finally:
+        if not kept:
+            room.spooled -= most
+            if spool is not None:
+                with suppress(OSError):  # a full disk fails again at closing
+                    spool.close()
+    if not kept:
+        return None
+    body = Body(room, spool=spool)
+    room.spooled -= most - body.size
+    return body
+
+
+@contextmanager
+def _full_disk_refused(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        logger.error("bodies cannot be kept in %s: %s", folder, error)
+        raise NoRoom("The disk has no room for the bodies of waiting requests.") from error
 
 
 def _new_spool(folder: Path) -> IO[bytes]:
@@ -218,7 +253,8 @@ def _new_spool(folder: Path) -> IO[bytes]:
     return tempfile.TemporaryFile(dir=folder)
 
 
-def _write(spool: IO[bytes], parts: list[bytes], size: int) -> None:
+def write_parts(spool: IO[bytes], parts: Iterable[bytes], size: int) -> None:
+    """`size` bytes of them. Raises OSError, ENOSPC also where others would be left no room."""
     disk = os.fstatvfs(spool.fileno())
     if disk.f_bavail * disk.f_frsize < size + _KEPT_FREE:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

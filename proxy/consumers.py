@@ -6,6 +6,7 @@ import asyncio
 import logging
 import secrets
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from proxy import listing
@@ -14,9 +15,11 @@ from proxy.addressing import Endpoint, Kind, address, autoload_asked, dialect_of
 from proxy.answers import Send, send_json, send_refusal
 from proxy.body import Body, Room, read_body
 from proxy.conf import ProxyConfig, proxy_config
+from proxy.filtering import Filtering
 from proxy.forwarding import Carriers, Forwarding, Order, interruption
 from proxy.headers import client_request_id, head_for_child, refuse_odd_headers
 from proxy.keys import Caller, KeyRing
+from proxy.parsing import Parsing
 from proxy.relay import AnswerCut, Reader, Relay
 from proxy.stickiness import sticky_of
 from proxy.watch import CLIENT_GONE, Cause, Interrupted, Receive, Watch
@@ -29,9 +32,6 @@ CUT_SECONDS = 1.0
 """After the drain timeout: what the last words to the clients may take."""
 
 READY_SECONDS = 2.0
-
-READ_AT_ONCE = 1 << 20
-"""A larger body is parsed in a thread, one at a time: the loop has its turns between them."""
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class GatewayApp:
         self._none_running = asyncio.Event()
         self._none_running.set()
         self._draining = False
-        self._parsing = asyncio.Lock()
+        self._parsing = Parsing()
         self._room = Room(self._config.body_memory, self._config.spool_limit)
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -138,6 +138,7 @@ class GatewayApp:
                 self._config,
                 self._scheduler,
                 AbandonedAnswers(self._config.answer_timeout_seconds),
+                Filtering(self._parsing, self._room, self._config.temp_folder),
             )
             await self._scheduler.start()
         return self._carriers
@@ -216,9 +217,7 @@ class GatewayApp:
         query: bytes = request.scope["query_string"]
         order = Order(
             id=request.id,
-            head=head_for_child(
-                carriage.endpoint.path, query, request.headers, request.id, body.size
-            ),
+            head=head_for_child(carriage.endpoint.path, query, request.headers, request.id),
             body=body,
             model=carriage.model,
             caller=carriage.caller,
@@ -229,10 +228,7 @@ class GatewayApp:
         await Forwarding(order, carriers, carriage.relay, watch).run()
 
     async def _addressed(self, body: Body) -> str:
-        if body.size <= READ_AT_ONCE:
-            return _address(body)
-        async with self._parsing:
-            return await asyncio.to_thread(_address, body)
+        return await self._parsing.run(body, partial(_address, body))
 
     def _unexpected(self, request: Request) -> Refused:
         """Call it where the exception is being handled."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from proxy.abandoned import AbandonedAnswers
 from proxy.body import Body
 from proxy.conf import ProxyConfig
+from proxy.filtering import Filtering
+from proxy.headers import end_of_head
 from proxy.keys import Caller
 from proxy.relay import Relay
 from proxy.upstream import Answer, UpstreamFailed
@@ -26,7 +28,7 @@ WORDS = "an administrator can see its last words"
 @dataclass(frozen=True, slots=True)
 class Order:
     """What is to be carried. `id` is what the client knows it by, `head` the request's head as the
-    child gets it, `sticky` who goes to the same instance each time."""
+    child gets it but for its end, `sticky` who goes to the same instance each time."""
 
     id: str
     head: bytes
@@ -45,6 +47,7 @@ class Carriers:
     config: ProxyConfig
     scheduler: SchedulerClient
     abandoned: AbandonedAnswers
+    filtering: Filtering
 
 
 class Forwarding:
@@ -55,18 +58,22 @@ class Forwarding:
         self._carriers = carriers
         self._relay = relay
         self._watch = watch
+        self._filtered: Body | None = None
         self._failures = 0
         self._crashes = 0
         self._lost = 0
 
     async def run(self) -> None:
         """Raises Refused (the relay knows how it can still be said) or Interrupted."""
-        while True:
-            lease = await self._acquire()
-            answer = await self._first_byte(lease)
-            if answer is not None:
-                await self._pass_on(lease, answer)
-                return
+        try:
+            while True:
+                lease = await self._acquire()
+                answer = await self._first_byte(lease)
+                if answer is not None:
+                    await self._pass_on(lease, answer)
+                    return
+        finally:
+            self._close_filtered()
 
     async def _acquire(self) -> Lease:
         order, watch = self._order, self._watch
@@ -95,11 +102,15 @@ class Forwarding:
             with self._watch as watch:
                 watch.limit_answer(config.answer_timeout_seconds)
                 watch.limit(config.first_byte_timeout_seconds, Cause.FIRST_BYTE)
+                body = await self._body(lease)
                 sending = await answer.ask(
-                    lease.address, order.head, order.body.to_send(), config.connect_timeout_seconds
+                    lease.address,
+                    order.head + end_of_head(body.size),
+                    body.to_send(),
+                    config.connect_timeout_seconds,
                 )
                 if sending is not None:
-                    order.body.sent_by(sending)
+                    body.sent_by(sending)
                 await answer.begin()
             return answer
         except UpstreamFailed:
@@ -110,6 +121,23 @@ class Forwarding:
         except BaseException:
             self._carriers.abandoned.read_on(lease, answer)
             raise
+
+    async def _body(self, lease: Lease) -> Body:
+        """As the child is to get it: each lease may be of another state of the registry."""
+        self._close_filtered()
+        self._relay.filtered = b""
+        if lease.filters is None:
+            return self._order.body
+        body, effects = await self._carriers.filtering.apply(self._order.body, lease.filters)
+        self._relay.filtered = effects.header()
+        if body is not self._order.body:
+            self._filtered = body
+        return body
+
+    def _close_filtered(self) -> None:
+        if self._filtered is not None:
+            self._filtered.close()
+            self._filtered = None
 
     async def _pass_on(self, lease: Lease, answer: Answer) -> None:
         try:

@@ -46,6 +46,7 @@ _NOT_TO_THE_CLIENT = HOP_BY_HOP | {
     b"set-cookie",
     b"x-accel-buffering",
     b"x-request-id",
+    b"x-corral-filters",
 }
 
 _NOT_IN_A_TARGET = re.compile(rb"[\x00-\x20\x7f]")
@@ -80,11 +81,9 @@ def refuse_odd_headers(headers: RawHeaders) -> None:
             )
 
 
-def head_for_child(
-    path: str, query: bytes, headers: RawHeaders, request_id: str, content_length: int
-) -> bytes:
-    """The head of the request to a child, as it goes over the wire. The headers that may pass are
-    passed as they came, in their order.
+def head_for_child(path: str, query: bytes, headers: RawHeaders, request_id: str) -> bytes:
+    """The head of the request to a child, as it goes over the wire, up to its `end_of_head`. The
+    headers that may pass are passed as they came, in their order.
 
     Raises Refused for a query that would not stay on its line, or is longer than a child takes.
     """
@@ -96,15 +95,21 @@ def head_for_child(
     target = b"%b?%b" % (path.encode(), query) if query else path.encode()
     lines = [
         b"POST %b HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n" % target,
-        b"content-length: %d\r\nx-request-id: %b\r\n" % (content_length, request_id.encode()),
+        b"x-request-id: %b\r\n" % request_id.encode(),
         *[b"%b: %b\r\n" % header for header in headers if header[0] not in dropped],
-        b"\r\n",
     ]
     return b"".join(lines)
 
 
-def to_client(headers: RawHeaders, request_id: bytes, *, stream: bool) -> list[tuple[bytes, bytes]]:
-    """What the client is sent. Content-Length stays: the bytes are passed on as they are."""
+def end_of_head(content_length: int) -> bytes:
+    return b"content-length: %d\r\n\r\n" % content_length
+
+
+def to_client(
+    headers: RawHeaders, request_id: bytes, *, stream: bool, filtered: bytes = b""
+) -> list[tuple[bytes, bytes]]:
+    """What the client is sent. Content-Length stays: the bytes are passed on as they are.
+    `filtered` says what was done to its request."""
     dropped = _with_named_by_connection(_NOT_TO_THE_CLIENT, headers)
     kept = [
         header
@@ -113,6 +118,8 @@ def to_client(headers: RawHeaders, request_id: bytes, *, stream: bool) -> list[t
     ]
     if stream:
         kept.append((b"x-accel-buffering", b"no"))
+    if filtered:
+        kept.append((b"x-corral-filters", filtered))
     kept.append((b"x-request-id", request_id))
     return kept
 

@@ -35,6 +35,8 @@ class Relay:
 
     def __init__(self, reader: Reader, config: ProxyConfig, watch: Watch) -> None:
         self.tail = Tail()
+        self.filtered = b""
+        """What was done to the request's body, for its client."""
         self._reader = reader
         self._config = config
         self._watch = watch
@@ -100,7 +102,10 @@ class Relay:
 
     async def _start(self, answer: Answer) -> None:
         headers = to_client(
-            answer.headers, self._reader.request_id.encode(), stream=answer.is_stream
+            answer.headers,
+            self._reader.request_id.encode(),
+            stream=answer.is_stream,
+            filtered=self.filtered,
         )
         self._watch.limit(self._config.slow_reader_timeout_seconds, Cause.SLOW_READER)
         self._started = True

@@ -64,6 +64,7 @@ class Lease:
         self.preset = granted.preset
         self.instance = granted.instance
         self.address = granted.address
+        self.filters = granted.filters
         self.lost = asyncio.Event()
         """Set when the control connection that held it broke."""
         self._connection = connection

@@ -214,13 +214,24 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
     error: ErrorBody | None = None
 
 
-class Granted(msgspec.Struct, frozen=True):
-    """What an acquire's `ok` holds. `address` is the path of the child's Unix socket."""
+class Filters(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is to be done to the body of the request before the child gets it, in this order: leave
+    out the parameters to `strip`, fill in `defaults` where there is none, `set` values."""
+
+    strip: list[str] = []
+    defaults: dict[str, Any] = {}
+    set: dict[str, Any] = {}
+
+
+class Granted(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an acquire's `ok` holds. `address` is the path of the child's Unix socket. Without
+    `filters` the request goes to the child as it came."""
 
     lease: int
     preset: str
     instance: int
     address: str
+    filters: Filters | None = None
 
 
 class Ended(msgspec.Struct, frozen=True, omit_defaults=True):

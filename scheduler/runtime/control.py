@@ -173,7 +173,7 @@ class _Connection(asyncio.Protocol):
         match operation:
             case Acquire(id=id):
                 self._unused(id)
-                answer = partial(self._granted, id)
+                answer = partial(self._granted, id, operation.preset)
                 self._requests[id] = self._operations.acquire(operation, answer)
             case Cancel(target=target):
                 if (request := self._requests.pop(target, None)) is not None:
@@ -255,7 +255,7 @@ class _Connection(asyncio.Protocol):
 
     # Replies, in the owner's turn ----------------------------------------------------------------
 
-    def _granted(self, id: int, answer: InstanceRun | Refused) -> None:
+    def _granted(self, id: int, name: str, answer: InstanceRun | Refused) -> None:
         if isinstance(answer, Refused):
             self._requests.pop(id, None)
             self._refuse(id, answer)
@@ -264,7 +264,10 @@ class _Connection(asyncio.Protocol):
         if request is None:
             return  # cancelled in this very moment: the lease ends by that
         self._leases[request] = id
-        granted = Granted(request, answer.spec.preset, answer.instance, str(answer.address))
+        filters = self._operations.filters(answer, name)
+        granted = Granted(
+            request, answer.spec.preset, answer.instance, str(answer.address), filters
+        )
         self._ok(id, msgspec.to_builtins(granted))
 
     def _done(self, id: int, refusal: Refused | None) -> None:

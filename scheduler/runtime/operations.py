@@ -27,6 +27,7 @@ from scheduler.protocol import (
     DevicesState,
     Ended,
     Explained,
+    Filters,
     Fit,
     FitAnswer,
     Measured,
@@ -104,6 +105,15 @@ class Operations:
 
         self._owner.post(admit)
         return request
+
+    def filters(self, run: InstanceRun, name: str) -> Filters | None:
+        """For a request that asked by `name`, as the registry now is: an edit counts at once, also
+        for what runs already."""
+        spec = self._owner.offer.specs.get(run.spec.preset, run.spec)
+        found = spec.filters.for_name(name)
+        if found is None:
+            return None
+        return Filters(list(found.strip), dict(found.defaults), dict(found.set))
 
     def load(
         self, name: str, answer: Answer, queued: Callable[[], None] | None = None

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scheduler.protocol import Ended, Refused, SnapshotState
+from scheduler.protocol import Ended, Filters, Refused, SnapshotState
 
 CRASH = Ended(by_itself=True, reason="crashed", signal=9, words="GGML_ASSERT failed")
 STOPPED = Ended(by_itself=False, reason="evicted", exit_code=0)
@@ -22,6 +22,7 @@ class FakeLease:
         self.preset = preset
         self.instance = number
         self.address = address
+        self.filters = scheduler.filters
         self.lost = asyncio.Event()
         self.released = False
         self.abandoned = False
@@ -75,6 +76,7 @@ class FakeScheduler:
     refusal: Refused | None = None
     loses_leases: bool = False
     away: bool = False
+    filters: Filters | None = None
     live: SnapshotState | None = None
     leases: list[FakeLease] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)

@@ -221,7 +221,7 @@ async def test_a_full_disk_is_said_and_is_no_fault_of_ours(house, monkeypatch, e
     def full(*args) -> None:
         raise OSError(error, os.strerror(error))
 
-    monkeypatch.setattr(body, "_write", full)
+    monkeypatch.setattr(body, "write_parts", full)
     async with house(answers, retry_body=1000) as h:
         exchange = await Exchange(h.app, body=chat(prompt="x" * LARGE)).end()
         assert room_taken(h.app) == (0, 0)

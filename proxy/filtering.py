@@ -1,0 +1,140 @@
+"""A preset's request filters, applied to a body before a child gets it.
+
+Only the top level is taken apart: every value that stays is passed on byte by byte, so that no
+number is rounded and a large prompt is not built in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from mmap import mmap
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from proxy.body import Body, Room, body_on_disk, write_parts
+from proxy.parsing import Parsing
+from scheduler.protocol import Filters
+
+_Fields = dict[str, msgspec.Raw]
+
+_MOST_TOLD = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What the filters did to one body: names of parameters."""
+
+    stripped: tuple[str, ...] = ()
+    defaulted: tuple[str, ...] = ()
+    set: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.stripped or self.defaulted or self.set)
+
+    def header(self) -> bytes:
+        """`stripped=temperature; set=top_k`, for the client's `x-corral-filters`."""
+        told = (("stripped", self.stripped), ("defaulted", self.defaulted), ("set", self.set))
+        return "; ".join(f"{what}={_listed(names)}" for what, names in told if names).encode()
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    rest = len(names) - _MOST_TOLD
+    return ",".join(names[:_MOST_TOLD]) + (f",+{rest}" if rest > 0 else "")
+
+
+class Filtering:
+    """One per process."""
+
+    def __init__(self, parsing: Parsing, room: Room, temp_folder: Path) -> None:
+        self._parsing = parsing
+        self._room = room
+        self._temp_folder = temp_folder
+
+    async def apply(self, body: Body, filters: Filters) -> tuple[Body, Effects]:
+        """`body` as the child is to get it, and what was done; `body` itself when that is nothing.
+        Another one is the caller's to close. Raises NoRoom."""
+        if body.spooled:
+            return await self._apply_on_disk(body, filters)
+        data, effects = await self._parsing.run(body, partial(_filtered, body, filters))
+        if not effects:
+            return body, effects
+        self._room.held += len(data)
+        return Body(self._room, held=data), effects
+
+    async def _apply_on_disk(self, body: Body, filters: Filters) -> tuple[Body, Effects]:
+        effects = Effects()
+
+        async def write(spool: IO[bytes]) -> bool:
+            nonlocal effects
+            effects = await self._parsing.run(body, partial(_write_filtered, body, filters, spool))
+            return bool(effects)
+
+        most = body.size + len(msgspec.json.encode(filters))
+        filtered = await body_on_disk(self._room, self._temp_folder, most, write)
+        return filtered or body, effects
+
+
+def _filtered(body: Body, filters: Filters) -> tuple[bytes, Effects]:
+    """Nothing when the filters change nothing."""
+    with body.view() as view:
+        fields, effects = _changed(view, filters)
+        return (msgspec.json.encode(fields) if effects else b""), effects
+
+
+def _write_filtered(body: Body, filters: Filters, spool: IO[bytes]) -> Effects:
+    """Into `spool`, unless the filters change nothing."""
+    with body.view() as view:
+        fields, effects = _changed(view, filters)
+        parts: list[bytes] = []
+        try:
+            if effects:
+                parts += _parts(fields)
+                write_parts(spool, parts, sum(memoryview(part).nbytes for part in parts))
+            return effects
+        finally:
+            parts.clear()  # they refer to the view, which could not be closed
+            fields.clear()
+
+
+def _parts(fields: _Fields) -> Iterator[bytes]:
+    """The object as JSON, its values as they are."""
+    before = b"{"
+    for name, value in fields.items():
+        yield before + msgspec.json.encode(name) + b":"
+        yield value
+        before = b","
+    yield b"}" if fields else b"{}"
+
+
+def _changed(view: bytes | mmap, filters: Filters) -> tuple[_Fields, Effects]:
+    """The body's fields, filtered. What is null counts as left out, as the engine takes it."""
+    fields = msgspec.json.decode(view, type=_Fields)
+    stripped = tuple(name for name in filters.strip if fields.pop(name, None) is not None)
+    missing = {name: value for name, value in filters.defaults.items() if _is_unset(fields, name)}
+    defaulted = tuple(_set(fields, missing))
+    return fields, Effects(stripped, defaulted, tuple(_set(fields, filters.set)))
+
+
+def _is_unset(fields: _Fields, name: str) -> bool:
+    return name not in fields or _is(fields[name], b"null")
+
+
+def _is(value: msgspec.Raw, encoded: bytes) -> bool:
+    """Without a copy of it."""
+    view = memoryview(value)
+    return view.nbytes == len(encoded) and view.tobytes() == encoded
+
+
+def _set(fields: _Fields, values: Mapping[str, Any]) -> list[str]:
+    """The names of those whose values were others before."""
+    changed: list[str] = []
+    for name, value in values.items():
+        encoded = msgspec.json.encode(value)
+        if name not in fields or not _is(fields[name], encoded):
+            fields[name] = msgspec.Raw(encoded)
+            changed.append(name)
+    return changed
