@@ -6,13 +6,15 @@ What the admin shows and what is started come from the same two functions: `effe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from models_registry.catalogue import Catalogue, Kind, Match, Option
 from models_registry.errors import OptionError as OptionError
+from models_registry.old_options import OldOptions
 from models_registry.option_values import checked_value, switch
+from models_registry.policy_keys import plain_key
 from models_registry.refused_options import OPERATORS, PRESET_FIELDS, refusal, refusal_message
 
 DEFAULT_PARALLEL = 4
@@ -28,8 +30,11 @@ class Layer(IntEnum):
     DEFAULT = 0
     ENVIRONMENT = 1
     MODEL_FILE = 2
-    PRESET = 3
-    COMMAND_LINE = 4
+    GLOBAL = 3
+    BASE = 4
+    PRESET_FILE = 5
+    PRESET = 6
+    COMMAND_LINE = 7
 
     @property
     def label(self) -> str:
@@ -37,6 +42,9 @@ class Layer(IntEnum):
             Layer.DEFAULT: "Corral's default",
             Layer.ENVIRONMENT: "environment",
             Layer.MODEL_FILE: "model file",
+            Layer.GLOBAL: "global preset [*]",
+            Layer.BASE: "base preset",
+            Layer.PRESET_FILE: "presets file",
             Layer.PRESET: "preset",
             Layer.COMMAND_LINE: "serve's command line",
         }[self]
@@ -44,11 +52,27 @@ class Layer(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class EffectiveOption:
-    """One option as it will be started: its canonical key, its value, who set it."""
+    """One option as it will be started: its canonical key, its value, who set it. `origin` says it
+    more exactly where the layer alone does not: which base."""
 
     key: str
     value: str
     layer: Layer
+    origin: str = ""
+
+    @property
+    def where(self) -> str:
+        """For people."""
+        return self.origin or self.layer.label
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What one layer says, by canonical key, each value checked."""
+
+    layer: Layer
+    options: Mapping[str, str]
+    origin: str = ""
 
 
 def effective(
@@ -58,25 +82,39 @@ def effective(
     preset: Mapping[str, str],
     command_line: Mapping[str, str],
     catalogue: Catalogue,
+    inherited: Sequence[Given] = (),
 ) -> tuple[EffectiveOption, ...]:
     """The options of the highest layer that names each, sorted by key.
 
     `environment` may be the whole environment of the process: only what names an option counts,
-    and what is refused (LLAMA_ARG_HOST, say, which is Corral's own) is left out.
+    and what is refused (LLAMA_ARG_HOST, say, which is Corral's own) is left out. `inherited` is
+    what stands between the model file and the preset's own, lowest first.
     Raises OptionError for what the engine would not take.
     """
-    layers = (
-        (Layer.ENVIRONMENT, environment_layer(environment, catalogue)),
-        (Layer.MODEL_FILE, _checked(model_file, catalogue, allowed=_OWNED)),
-        (Layer.PRESET, _checked(preset, catalogue)),
-        (Layer.COMMAND_LINE, _checked(command_line, catalogue, allowed=OPERATORS)),
+    return merged(
+        (
+            Given(Layer.ENVIRONMENT, environment_layer(environment, catalogue)),
+            Given(Layer.MODEL_FILE, checked_layer(model_file, catalogue, allowed=_OWNED)),
+            *inherited,
+            Given(Layer.PRESET, checked_layer(preset, catalogue)),
+            command_line_layer(command_line, catalogue),
+        )
     )
+
+
+def merged(layers: Iterable[Given]) -> tuple[EffectiveOption, ...]:
+    """The options of the last layer that names each, sorted by key."""
     found: dict[str, EffectiveOption] = {}
-    for layer, options in layers:
-        for key, value in options.items():
-            found[key] = EffectiveOption(key, value, layer)
+    for given in layers:
+        for key, value in given.options.items():
+            found[key] = EffectiveOption(key, value, given.layer, given.origin)
     _set_parallel(found)
     return tuple(found[key] for key in sorted(found))
+
+
+def command_line_layer(options: Mapping[str, str], catalogue: Catalogue) -> Given:
+    """What serve's command line sets for all. Raises OptionError."""
+    return Given(Layer.COMMAND_LINE, checked_layer(options, catalogue, allowed=OPERATORS))
 
 
 def environment_layer(environment: Mapping[str, str], catalogue: Catalogue) -> dict[str, str]:
@@ -93,9 +131,10 @@ def environment_layer(environment: Mapping[str, str], catalogue: Catalogue) -> d
     return layer
 
 
-def _checked(
+def checked_layer(
     options: Mapping[str, str], catalogue: Catalogue, *, allowed: Collection[str] = ()
 ) -> dict[str, str]:
+    """By canonical key, whatever the spelling. Raises OptionError."""
     layer: dict[str, str] = {}
     for name, value in options.items():
         match = known_option(name, catalogue, allowed=allowed)
@@ -108,9 +147,9 @@ def _set_parallel(found: dict[str, EffectiveOption]) -> None:
     asked = found.get("parallel")
     if asked is not None and int(asked.value) > 0:
         return
-    layer = asked.layer if asked else Layer.DEFAULT
-    found["parallel"] = EffectiveOption("parallel", str(DEFAULT_PARALLEL), layer)
-    found.setdefault("kv-unified", EffectiveOption("kv-unified", "true", layer))
+    asked = asked or EffectiveOption("parallel", "", Layer.DEFAULT)
+    found["parallel"] = replace(asked, value=str(DEFAULT_PARALLEL))
+    found.setdefault("kv-unified", replace(asked, key="kv-unified", value="true"))
 
 
 def known_option(
@@ -119,7 +158,7 @@ def known_option(
     """What `name` means. Raises OptionError when it is unknown, removed, or refused and not among
     what is `allowed` here."""
     match = match or catalogue.find(name)
-    plain = name.strip().lstrip("-").replace("_", "-")
+    plain = plain_key(name)
     if match is None and plain in PRESET_FIELDS:
         raise OptionError(name, f"set the preset's own field: {PRESET_FIELDS[plain]}")
     if match is None:
@@ -175,13 +214,20 @@ def _spelling(spellings: Sequence[str]) -> str:
 def parse_overlay(tokens: Sequence[str], catalogue: Catalogue) -> dict[str, str]:
     """Options as they stand on a command line, by canonical key; of one given twice, the last.
 
-    Takes every spelling of the engine, and `--option=value`. Raises OptionError.
+    Takes every spelling of the engine, `--option=value`, and what older engines called otherwise.
+    Raises OptionError.
     """
     options: dict[str, str] = {}
+    old = OldOptions(catalogue)
     rest = list(tokens)
     while rest:
         token = rest.pop(0)
         match, name, value = _split_token(token, catalogue)
+        if old.is_old_switch(name):
+            old.take_switch(name, value or "true")
+            continue
+        if renamed := old.new_name(name):
+            match = catalogue.find(renamed[0])
         match = known_option(name, catalogue, match=match, allowed=OPERATORS)
         if value is None:
             if match.option.kind is Kind.FLAG:
@@ -191,6 +237,8 @@ def parse_overlay(tokens: Sequence[str], catalogue: Catalogue) -> dict[str, str]
             else:
                 raise OptionError(name, "needs a value after it")
         options[match.option.key] = option_value(match, value, name)
+    if (mode := old.load_mode()) and "load-mode" not in options:
+        options["load-mode"] = mode[0]
     return options
 
 

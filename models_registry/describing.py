@@ -31,7 +31,7 @@ def described(preset: Preset) -> dict[str, Any]:
                 "key": option.key,
                 "value": option.value,
                 "layer": option.layer.name.lower(),
-                "where": option.layer.label,
+                "where": option.where,
                 "locked": option.layer is Layer.COMMAND_LINE,
             }
             for option in options

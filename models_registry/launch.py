@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from django.conf import settings
 
 from models_registry.catalogue import Catalogue, engine_catalogue
-from models_registry.command_line import EffectiveOption, Layer, effective, render
+from models_registry.child_environment import chosen_devices, environment_of
+from models_registry.command_line import EffectiveOption, Layer, render
 from models_registry.engine_path import llama_server
 from models_registry.engine_version import Engine, engine_version
 from models_registry.errors import EngineMissing, OptionError
+from models_registry.hiding import Candidate, hidden_names
+from models_registry.inheritance import Layers, global_row
+from models_registry.inheritance import model_file_layer as model_file_layer
 from models_registry.memory_options import memory_options
 from models_registry.model_paths import FilesState, files_state
-from models_registry.models import Measurement, ModelFile, Preset
-from models_registry.policy import min_residency_seconds
-from models_registry.preset_options import preset_layer
+from models_registry.models import Measurement, Preset, Profile, Source
+from models_registry.policy import Policy, column_policy, min_residency_seconds
+from models_registry.preset_options import read_lines
+from models_registry.request_filters import NO_FILTERS, RequestFilters, filters_of
 from models_registry.revision import registry_revision as registry_revision
 
 MEASURING = 4
@@ -39,10 +44,13 @@ class LaunchSpec:
     gateway's own, a negative `keep_alive_seconds` never.
 
     `argv` are llama-server's arguments without the program and without what the engine adds itself
-    (listening, alias, offline). `fingerprint` changes when what would be started changes.
+    (listening, alias, offline), `env` what the preset adds to its environment; nobody is shown the
+    values. `fingerprint` changes when what would be started changes, `filters` do not change it.
     `memory_fingerprint` changes when what it takes in memory may change; it is empty when that
     cannot be measured. `memory_options` are the options of which it is made.
     `problem` is empty, or says why this preset cannot be started and what to do.
+    `unlisted` and `hidden` ones (another preset runs the file of this one, which was found in the
+    cache) are left out of lists and answer all the same.
     """
 
     preset: str
@@ -69,45 +77,215 @@ class LaunchSpec:
     memory_fingerprint: str = ""
     memory_options: Mapping[str, str] = field(default_factory=dict)
     devices: tuple[str, ...] = ()  # by the engine's names, those that it may use
+    filters: RequestFilters = NO_FILTERS
+    tags: tuple[str, ...] = ()
+    unlisted: bool = False
+    hidden: bool = False
 
 
 def launch_specs() -> list[LaunchSpec]:
-    """Every preset, by name. One that cannot be started is in it with its `problem`: a bad row
-    never hides the good ones."""
-    presets = list(Preset.objects.select_related("model_file").prefetch_related("aliases"))
-    names = {preset.name for preset in presets}
-    try:
-        program = llama_server()
-        catalogue, engine = engine_catalogue(program), engine_version(program)
-    except EngineMissing as error:
-        return [_unstartable(preset, names, str(error)) for preset in presets]
-    unreadable = _unreadable_files()
-    return [_launch_spec(preset, names, catalogue, engine, unreadable) for preset in presets]
+    """Every preset that is switched on, by name. One that cannot be started is in it with its
+    `problem`: a bad row never hides the good ones."""
+    rows = list(Preset.objects.select_related("model_file").prefetch_related("aliases"))
+    off = _switched_off()
+    reading = _Reading(
+        _asked_engine(),
+        bases={preset.pk: preset for preset in rows},
+        names={preset.name for preset in rows},
+    )
+    presets = [preset for preset in rows if preset.pk not in off]
+    policies = [reading.policy(preset)[0] for preset in presets]
+    hidden = hidden_names(map(_candidate, presets, policies))
+    return [
+        replace(reading.spec(preset), hidden=preset.name in hidden, unlisted=policy.unlisted)
+        for preset, policy in zip(presets, policies, strict=True)
+    ]
 
 
 def launch_spec_of(preset: Preset) -> LaunchSpec:
-    """The same for one preset, as a page needs it."""
-    names = set(Preset.objects.values_list("name", flat=True))
-    try:
-        program = llama_server()
-        catalogue, engine = engine_catalogue(program), engine_version(program)
-    except EngineMissing as error:
-        return _unstartable(preset, names, str(error))
-    return _launch_spec(preset, names, catalogue, engine, _unreadable_files())
+    """The same for one preset, as a page needs it, switched on or off; whether it is `hidden` is
+    not told."""
+    return _reading_of(preset, _asked_engine()).spec(preset)
 
 
 def effective_options(preset: Preset, catalogue: Catalogue) -> tuple[EffectiveOption, ...]:
-    """What would be started now, layer by layer. Raises OptionError."""
-    options = effective(
-        environment=os.environ,
-        model_file=model_file_layer(preset.model_file),
-        preset=preset_layer(preset, catalogue),
-        command_line={str(key): str(value) for key, value in settings.CORRAL_COMMAND_LINE.items()},
-        catalogue=catalogue,
+    """What would be started now, layer by layer. Raises OptionError, or EngineMissing."""
+    asked = _Asked(catalogue, engine_version(llama_server()))
+    return _reading_of(preset, asked).started_with(preset)[0]
+
+
+def effective_policy_of(preset: Preset) -> Policy:
+    """What counts for the scheduler, layer by layer, as a page needs it. Raises OptionError."""
+    return _reading_of(preset, _Asked(NO_OPTIONS, Engine(""))).layers.policy(preset)
+
+
+def option_notes(preset: Preset, catalogue: Catalogue) -> list[str]:
+    """For people: what in its extra options was written for an older engine, and is translated."""
+    return read_lines(preset.extra_options, catalogue).notes
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the engine said of itself, or why it said nothing."""
+
+    catalogue: Catalogue
+    engine: Engine
+    problem: str = ""
+
+
+NO_OPTIONS = Catalogue(())
+
+
+def _asked_engine() -> _Asked:
+    try:
+        program = llama_server()
+        return _Asked(engine_catalogue(program), engine_version(program))
+    except EngineMissing as error:
+        return _Asked(NO_OPTIONS, Engine(""), str(error))
+
+
+def _reading_of(preset: Preset, asked: _Asked) -> _Reading:
+    """For one preset, saved or not."""
+    bases: dict[int, Preset] = {}
+    base = preset.base
+    while base is not None and base.pk not in bases:
+        bases[base.pk] = base
+        base = base.base
+    return _Reading(asked, bases, names=set(Preset.objects.values_list("name", flat=True)))
+
+
+class _Reading:
+    """The registry, read once for however many presets."""
+
+    def __init__(self, asked: _Asked, bases: Mapping[int, Preset], names: set[str]) -> None:
+        """`bases` are all presets that may be one, by primary key; `names` those of all."""
+        self.asked = asked
+        self.layers = Layers(asked.catalogue, bases, global_row())
+        self._names = names
+        self._unreadable = _unreadable_files()
+
+    def policy(self, preset: Preset) -> tuple[Policy, str]:
+        """(what counts, why it cannot be told in full)."""
+        try:
+            return self.layers.policy(preset), ""
+        except OptionError as error:
+            return column_policy(preset), f"an option cannot be taken: {error}"
+
+    def spec(self, preset: Preset) -> LaunchSpec:
+        policy, fault = self.policy(preset)
+        if problem := self.asked.problem or fault:
+            return self._unstartable(preset, policy, problem)
+        try:
+            options, environment = self.started_with(preset)
+            argv = render(options, self.asked.catalogue)
+            filters = filters_of(self._lineage(preset), self._alias_values(preset))
+        except OptionError as error:
+            return self._unstartable(preset, policy, f"an option cannot be taken: {error}")
+        spec = self._startable(preset, policy, options, argv, environment)
+        return replace(spec, filters=filters)
+
+    def started_with(self, preset: Preset) -> tuple[tuple[EffectiveOption, ...], dict[str, str]]:
+        """(options, what is added to the child's environment). Raises OptionError."""
+        variables = environment_of(each.environment for each in self._lineage(preset))
+        devices = [described.partition(":")[0] for described in self.asked.engine.devices]
+        variables, chosen = chosen_devices(variables, devices)
+        options = _with_devices(self.layers.options(preset), chosen)
+        if self.layers.policy(preset).pinned:
+            # Whoever pins a model wants it there; the engine would put it to sleep by itself.
+            options = tuple(each for each in options if each.key != SLEEP)
+        bounds = _bounds(options, self.asked.catalogue)
+        return tuple(sorted([*options, *bounds], key=lambda each: each.key)), variables
+
+    def _lineage(self, preset: Preset) -> tuple[Preset, ...]:
+        """The preset with its bases before it, the farthest first."""
+        return (*reversed(self.layers.bases(preset)), preset)
+
+    def _startable(
+        self,
+        preset: Preset,
+        policy: Policy,
+        options: tuple[EffectiveOption, ...],
+        argv: tuple[str, ...],
+        environment: Mapping[str, str],
+    ) -> LaunchSpec:
+        model_file, engine = preset.model_file, self.asked.engine
+        files = files_state(model_file.path, model_file.mmproj, model_file.draft)
+        problem = f"{files.problem}: bring it back, or choose another file" if files.problem else ""
+        memory = memory_options(options)
+        spec = self._unstartable(preset, policy, problem)
+        open_context = {} if "ctx-size" in memory else {"per slot": str(spec.context_per_slot)}
+        told = {**memory, **open_context}
+        fingerprint = "" if files.problem else _memory_fingerprint(told, environment, files, engine)
+        if not problem and fingerprint in self._unreadable:
+            problem = f"its file cannot be read: {self._unreadable[fingerprint]}"
+        return replace(
+            spec,
+            argv=argv,
+            parallel=next(int(option.value) for option in options if option.key == "parallel"),
+            env=environment,
+            fingerprint=_fingerprint(argv, environment, files),
+            problem=problem,
+            memory_fingerprint=fingerprint,
+            memory_options=memory,
+            devices=devices_of(memory, engine),
+        )
+
+    def _unstartable(self, preset: Preset, policy: Policy, problem: str) -> LaunchSpec:
+        """All but what is started: what the scheduler goes by, and the child never hears of."""
+        return LaunchSpec(
+            preset=preset.name,
+            aliases=tuple(self._alias_values(preset)),
+            model_path=preset.model_file.path,
+            argv=(),
+            parallel=1,
+            fingerprint=_fingerprint((), {}, FilesState(0, (), problem)),
+            pinned=policy.pinned,
+            load_on_startup=policy.load_on_startup,
+            stop_timeout_seconds=policy.stop_timeout,
+            priority=policy.priority,
+            max_wait_seconds=policy.max_wait,
+            min_residency_seconds=min_residency_seconds(policy),
+            keep_alive_seconds=policy.keep_alive,
+            queue_limit=policy.queue_limit,
+            readiness_probe=policy.readiness_probe,
+            placement=policy.placement,
+            context_cap=policy.context_cap,
+            context_per_slot=policy.context_cap or settings.CORRAL_CONTEXT_PER_SLOT,
+            replicas=policy.replicas,
+            tags=policy.tags,
+            unlisted=policy.unlisted,
+            problem=problem,
+        )
+
+    def _alias_values(self, preset: Preset) -> dict[str, dict[str, Any]]:
+        """Its aliases, with what each sets in the bodies of requests by its name. Forms let no
+        alias have a preset's name; rows written past them must not shadow one. A preset that was
+        never saved has none."""
+        if preset.pk is None:
+            return {}
+        return {
+            each.name: each.request_set
+            for each in preset.aliases.all()
+            if each.name not in self._names
+        }
+
+
+def _switched_off() -> set[int]:
+    """Primary keys of the presets that are in profiles, and in none that is on."""
+    on: dict[int, bool] = {}
+    members = Profile.presets.through.objects.values_list("preset_id", "profile__active")
+    for preset, active in members:
+        on[preset] = on.get(preset, False) or active
+    return {preset for preset, active in on.items() if not active}
+
+
+def _candidate(preset: Preset, policy: Policy) -> Candidate:
+    return Candidate(
+        preset.name,
+        (preset.model_file.path, preset.model_file.draft),
+        found_in_cache=preset.source == Source.CACHE and not preset.file_options,
+        hides=policy.dedup_cache_models,
     )
-    # Whoever pins a model wants it there; the engine would put it to sleep by itself.
-    kept = (each for each in options if not (preset.pinned and each.key == SLEEP))
-    return tuple(sorted([*kept, *_bounds(options, catalogue)], key=lambda each: each.key))
 
 
 def _bounds(
@@ -123,47 +301,13 @@ def _bounds(
             yield EffectiveOption(key, str(value), Layer.DEFAULT)
 
 
-def model_file_layer(model_file: ModelFile) -> dict[str, str]:
-    layer = {"model": model_file.path}
-    if model_file.mmproj:
-        layer["mmproj"] = model_file.mmproj
-    if model_file.draft:
-        layer["model-draft"] = model_file.draft
-    return layer
-
-
-def _launch_spec(
-    preset: Preset,
-    names: set[str],
-    catalogue: Catalogue,
-    engine: Engine,
-    unreadable: Mapping[str, str],
-) -> LaunchSpec:
-    try:
-        options = effective_options(preset, catalogue)
-        argv = render(options, catalogue)
-    except OptionError as error:
-        return _unstartable(preset, names, f"an option cannot be taken: {error}")
-    model_file = preset.model_file
-    files = files_state(model_file.path, model_file.mmproj, model_file.draft)
-    problem = f"{files.problem}: bring it back, or choose another file" if files.problem else ""
-    memory = memory_options(options)
-    spec = _unstartable(preset, names, problem)
-    open_context = {} if "ctx-size" in memory else {"per slot": str(spec.context_per_slot)}
-    told = {**memory, **open_context}
-    fingerprint = "" if files.problem else _memory_fingerprint(told, {}, files, engine)
-    if not problem and fingerprint in unreadable:
-        problem = f"its file cannot be read: {unreadable[fingerprint]}"
-    return replace(
-        spec,
-        argv=argv,
-        parallel=next(int(option.value) for option in options if option.key == "parallel"),
-        fingerprint=_fingerprint(argv, {}, files),
-        problem=problem,
-        memory_fingerprint=fingerprint,
-        memory_options=memory,
-        devices=devices_of(memory, engine),
-    )
+def _with_devices(
+    options: tuple[EffectiveOption, ...], devices: str | None
+) -> tuple[EffectiveOption, ...]:
+    """An option says it above the environment."""
+    if devices is None or any(option.key == "device" for option in options):
+        return options
+    return (*options, EffectiveOption("device", devices, Layer.PRESET))
 
 
 def devices_of(options: Mapping[str, str], engine: Engine) -> tuple[str, ...]:
@@ -180,40 +324,6 @@ def _unreadable_files() -> dict[str, str]:
     """By memory fingerprint, why nothing is to be expected of files: the measure job found it."""
     rows = Measurement.objects.filter(state=Measurement.State.UNREADABLE)
     return dict(rows.values_list("fingerprint", "error"))
-
-
-def _unstartable(preset: Preset, names: set[str], problem: str) -> LaunchSpec:
-    """All but what is started: what the scheduler goes by, and the child never hears of."""
-    return LaunchSpec(
-        preset=preset.name,
-        aliases=_aliases(preset, names),
-        model_path=preset.model_file.path,
-        argv=(),
-        parallel=1,
-        fingerprint=_fingerprint((), {}, FilesState(0, (), problem)),
-        pinned=preset.pinned,
-        load_on_startup=bool(preset.load_on_startup),
-        stop_timeout_seconds=preset.stop_timeout,
-        priority=preset.priority,
-        max_wait_seconds=preset.max_wait,
-        min_residency_seconds=min_residency_seconds(preset),
-        keep_alive_seconds=preset.keep_alive,
-        queue_limit=preset.queue_limit,
-        readiness_probe=preset.readiness_probe,
-        placement=preset.placement,
-        context_cap=preset.context_cap,
-        context_per_slot=preset.context_cap or settings.CORRAL_CONTEXT_PER_SLOT,
-        replicas=preset.replicas,
-        problem=problem,
-    )
-
-
-def _aliases(preset: Preset, names: set[str]) -> tuple[str, ...]:
-    """Forms let no alias have a preset's name; rows written past them must not shadow one. A preset
-    that was never saved has none."""
-    if preset.pk is None:
-        return ()
-    return tuple(alias.name for alias in preset.aliases.all() if alias.name not in names)
 
 
 def _fingerprint(argv: tuple[str, ...], env: Mapping[str, str], files: FilesState) -> str:

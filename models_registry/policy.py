@@ -1,4 +1,5 @@
-"""A preset's scheduling policy: what its fields may hold, and what counts where they are unset.
+"""A preset's scheduling policy: what counts once every layer was heard, and what counts where all
+are silent.
 
 Times in seconds. Nothing here reaches the child's command line: an edit counts at once, also for
 what runs already.
@@ -6,24 +7,51 @@ what runs already.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
 
-if TYPE_CHECKING:
-    from models_registry.models import Preset
+from models_registry.command_line import Layer
+from models_registry.policy_keys import (
+    LEAST_CONTEXT,
+    LONGEST_IDLE,
+    LONGEST_WAIT,
+    MOST_CONTEXT,
+    MOST_REPLICAS,
+    MOST_WAITERS,
+    NEVER,
+    POLICY_KEYS,
+    PolicyKind,
+    PolicyWord,
+    policy_value,
+    tag_words,
+)
+from models_registry.preset_options import policy_lines
 
-LONGEST_WAIT = 86_400.0
-LONGEST_IDLE = 31_536_000.0
-"""A year; whoever means for ever writes NEVER."""
-MOST_WAITERS = 1_000_000
-LEAST_CONTEXT = 256
-"""Tokens: the engine rounds every context up to a multiple of it."""
-MOST_CONTEXT = 2**31 - 1
-MOST_REPLICAS = 64
-NEVER = -1.0
-"""As keep-alive: idle for however long, it does not end."""
+if TYPE_CHECKING:
+    from models_registry.models import GlobalPreset, Preset
+
+__all__ = [
+    "GATEWAYS_OWN",
+    "LEAST_CONTEXT",
+    "LONGEST_IDLE",
+    "LONGEST_WAIT",
+    "MOST_CONTEXT",
+    "MOST_REPLICAS",
+    "MOST_WAITERS",
+    "NEVER",
+    "Policy",
+    "SaidBy",
+    "column_policy",
+    "effective_policy",
+    "gateways_own",
+    "min_residency_seconds",
+    "policy_errors",
+    "validate_keep_alive",
+]
 
 GATEWAYS_OWN = {
     "stop_timeout": "CORRAL_STOP_TIMEOUT",
@@ -34,6 +62,130 @@ GATEWAYS_OWN = {
     "context_cap": "CORRAL_CONTEXT_PER_SLOT",
 }
 """Field name to the setting that counts while it is unset."""
+
+
+@dataclass(frozen=True, slots=True)
+class SaidBy:
+    """Who set a value of the policy."""
+
+    layer: Layer
+    origin: str = ""
+
+    @property
+    def where(self) -> str:
+        return self.origin or self.layer.label
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What counts for a preset; None is the gateway's own. `said_by` has the fields that a layer
+    set; the others are at their defaults."""
+
+    load_on_startup: bool = False
+    stop_timeout: float | None = None
+    priority: str = "normal"
+    max_wait: float | None = None
+    queue_limit: int | None = None
+    min_residency: float | None = None
+    keep_alive: float | None = None
+    readiness_probe: bool = False
+    placement: str = "best"
+    context_cap: int | None = None
+    replicas: int = 1
+    pinned: bool = False
+    tags: tuple[str, ...] = ()
+    unlisted: bool = False
+    dedup_cache_models: bool = False
+    said_by: Mapping[str, SaidBy] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    by: SaidBy
+    values: Mapping[str, PolicyWord] = field(default_factory=dict)
+
+
+def effective_policy(
+    preset: Preset, bases: Sequence[Preset] = (), global_preset: GlobalPreset | None = None
+) -> Policy:
+    """Of every value, what the highest layer says that says anything. `bases` come nearest first.
+    Raises OptionError for a stored value that means nothing."""
+    values: dict[str, Any] = {}
+    said_by: dict[str, SaidBy] = {}
+    for said in _layers(preset, bases, global_preset):
+        for name, value in said.values.items():
+            values[name] = value
+            said_by[name] = said.by
+    return Policy(**values, said_by=said_by)
+
+
+def column_policy(preset: Preset) -> Policy:
+    """What the preset's own fields say, and nothing else: for where the layers cannot be read."""
+    return Policy(**_columns(preset))  # type: ignore[arg-type]  # each column has its field's type
+
+
+def _layers(
+    preset: Preset, bases: Sequence[Preset], global_preset: GlobalPreset | None
+) -> Iterator[_Said]:
+    if global_preset is not None:
+        yield _Said(
+            SaidBy(Layer.GLOBAL, in_presets_file(Layer.GLOBAL.label)),
+            _words(global_preset.file_options),
+        )
+        yield _Said(
+            SaidBy(Layer.GLOBAL), _words(policy_lines(global_preset.options, POLICY_KEYS.keys()))
+        )
+    for base in reversed(bases):
+        origin = base_origin(base)
+        yield _Said(
+            SaidBy(Layer.BASE, in_presets_file(origin)), _inherited(_words(base.file_options))
+        )
+        yield _Said(SaidBy(Layer.BASE, origin), _inherited(_patch(base)))
+    yield _Said(SaidBy(Layer.PRESET_FILE), _words(preset.file_options))
+    yield _Said(SaidBy(Layer.PRESET), _patch(preset))
+
+
+def base_origin(base: Preset) -> str:
+    return f"base preset {base.name}"
+
+
+def in_presets_file(origin: str) -> str:
+    return f"{origin}, presets file"
+
+
+def _patch(preset: Preset) -> dict[str, PolicyWord]:
+    return _columns(preset) | _words(policy_lines(preset.extra_options))
+
+
+def _columns(preset: Preset) -> dict[str, PolicyWord]:
+    """What the columns say; one at its default says nothing."""
+    said: dict[str, PolicyWord] = {}
+    for key in POLICY_KEYS.values():
+        if not key.column:
+            continue
+        value = getattr(preset, key.field)
+        if value is not None and value != key.unset:
+            said[key.field] = tag_words(value) if key.kind is PolicyKind.WORDS else value
+    return said
+
+
+def _words(options: Mapping[str, str]) -> dict[str, PolicyWord]:
+    """By field; what is no policy is left out."""
+    return {
+        POLICY_KEYS[key].field: policy_value(key, text)
+        for key, text in options.items()
+        if key in POLICY_KEYS
+    }
+
+
+_OWN_FIELDS = frozenset(key.field for key in POLICY_KEYS.values() if not key.inherited)
+
+
+def _inherited(said: dict[str, PolicyWord]) -> dict[str, PolicyWord]:
+    return {name: value for name, value in said.items() if name not in _OWN_FIELDS}
+
+
+# What fits together -------------------------------------------------------------------------
 
 
 def validate_keep_alive(value: float) -> None:
@@ -58,18 +210,18 @@ def _plain(number: float) -> str:
     return f"{number:.12g}"
 
 
-def policy_errors(preset: Preset) -> dict[str, str]:
+def policy_errors(policy: Policy) -> dict[str, str]:
     """By field, what is valid by itself and not together."""
-    residency, wait = _residency_and_wait(preset)
+    residency, wait = _residency_and_wait(policy)
     if residency <= wait or wait < 0:  # a time below 0 is told by the field itself
         return {}
     stays, waits = _plain(residency), _plain(wait)
-    if preset.min_residency is None:
+    if policy.min_residency is None:
         return {
             "max_wait": f"{waits} is less than the gateway's min residency, {stays} "
             f"(CORRAL_MIN_RESIDENCY): raise it, or set min residency to {waits} or less here."
         }
-    if preset.max_wait is None:
+    if policy.max_wait is None:
         return {
             "min_residency": f"{stays} is more than the gateway's max wait, {waits} "
             f"(CORRAL_MAX_WAIT): lower it, or set max wait to {stays} or more here."
@@ -79,15 +231,15 @@ def policy_errors(preset: Preset) -> dict[str, str]:
     }
 
 
-def min_residency_seconds(preset: Preset) -> float | None:
+def min_residency_seconds(policy: Policy) -> float | None:
     """As it counts; None: the gateway's own. The gateway's max wait may have been lowered after the
     preset was saved: a min residency never counts beyond it."""
-    stays, waits = _residency_and_wait(preset)
-    return preset.min_residency if stays <= waits else waits
+    stays, waits = _residency_and_wait(policy)
+    return policy.min_residency if stays <= waits else waits
 
 
-def _residency_and_wait(preset: Preset) -> tuple[float, float]:
-    stays, waits = preset.min_residency, preset.max_wait
+def _residency_and_wait(policy: Policy) -> tuple[float, float]:
+    stays, waits = policy.min_residency, policy.max_wait
     return (
         settings.CORRAL_MIN_RESIDENCY if stays is None else stays,
         settings.CORRAL_MAX_WAIT if waits is None else waits,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import dataclasses
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from models_registry.catalogue import Catalogue
 from models_registry.command_line import known_option, option_value
 from models_registry.errors import OptionError
+from models_registry.old_options import OldOptions
 from models_registry.option_values import checked_value
+from models_registry.policy_keys import LINE_KEYS, policy_key, policy_text
 
 if TYPE_CHECKING:
     from models_registry.models import Preset
@@ -121,39 +124,98 @@ def _split(line: str) -> tuple[str, str, str]:
     return key.strip(), equals, value.strip()
 
 
-def extra_options(
-    text: str, catalogue: Catalogue, *, taken: dict[str, str]
-) -> tuple[dict[str, str], list[OptionError]]:
-    """(options by canonical key, what is wrong line by line). `taken` are set by columns."""
-    options: dict[str, str] = {}
-    errors: list[OptionError] = []
+@dataclass(slots=True)
+class Lines:
+    """What `key = value` lines say: options by canonical key, policy by key, both in the one
+    spelling of each value; what is wrong, and what was translated, line by line."""
+
+    options: dict[str, str] = dataclasses.field(default_factory=dict)
+    policy: dict[str, str] = dataclasses.field(default_factory=dict)
+    errors: list[OptionError] = dataclasses.field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
+
+
+def read_lines(
+    text: str,
+    catalogue: Catalogue,
+    *,
+    taken: Container[str] = (),
+    policy: Container[str] = LINE_KEYS,
+) -> Lines:
+    """`taken` are options set by columns, `policy` the policy keys that may stand here. Names that
+    older engines had are translated."""
+    lines = Lines()
+    old = OldOptions(catalogue)
     for line in extra_lines(text):
         if isinstance(line, OptionError):
-            errors.append(line)
+            lines.errors.append(line)
             continue
         try:
-            key, value = _extra_option(line, catalogue)
-            if key in taken:
-                raise OptionError(
-                    line.key, f"the field for {key} is set as well: clear one of them"
-                )
-            if key in options:
-                raise OptionError(line.key, f"{key} is set in an earlier line already")
-            options[key] = value
+            _take_line(line, lines, old, catalogue, taken, policy)
         except OptionError as error:
-            errors.append(OptionError(f"line {line.number}: {error.option}", error.message))
-    return options, errors
+            lines.errors.append(OptionError(f"line {line.number}: {error.option}", error.message))
+    if mode := old.load_mode():
+        if "load-mode" in lines.options:
+            lines.errors.append(
+                OptionError("load-mode", f"is set in a line of its own as well ({mode[1]})")
+            )
+        else:
+            lines.options["load-mode"] = mode[0]
+            lines.notes.append(mode[1])
+    return lines
 
 
-def _extra_option(line: Line, catalogue: Catalogue) -> tuple[str, str]:
-    match = known_option(line.key, catalogue)
-    return match.option.key, option_value(match, line.value, line.key)
+def _take_line(
+    line: Line,
+    lines: Lines,
+    old: OldOptions,
+    catalogue: Catalogue,
+    taken: Container[str],
+    policy: Container[str],
+) -> None:
+    if (known := policy_key(line.key)) and known.key in policy:
+        _put(lines.policy, known.key, policy_text(line.key, line.value), line.key)
+        return
+    if old.is_old_switch(line.key):
+        old.take_switch(line.key, line.value)
+        return
+    name = line.key
+    if renamed := old.new_name(name):
+        name = renamed[0]
+        lines.notes.append(f"line {line.number}: {renamed[1]}")
+    match = known_option(name, catalogue)
+    if match.option.key in taken:
+        raise OptionError(
+            line.key, f"the field for {match.option.key} is set as well: clear one of them"
+        )
+    _put(lines.options, match.option.key, option_value(match, line.value, line.key), line.key)
+
+
+def _put(said: dict[str, str], key: str, value: str, name: str) -> None:
+    if key in said:
+        raise OptionError(name, f"{key} is set in an earlier line already")
+    said[key] = value
+
+
+def policy_lines(text: str, keys: Container[str] = LINE_KEYS) -> dict[str, str]:
+    """Only what is policy, without an engine to ask; what is wrong in other lines is not told."""
+    said: dict[str, str] = {}
+    for line in extra_lines(text):
+        if isinstance(line, Line) and (known := policy_key(line.key)) and known.key in keys:
+            said[known.key] = line.value
+    return said
 
 
 def preset_layer(preset: Preset, catalogue: Catalogue) -> dict[str, str]:
-    """All that the preset sets, by canonical key. Raises the first OptionError."""
+    """All that the preset's columns and lines set, by canonical key. Raises the first
+    OptionError."""
     columns = column_options(preset)
-    extra, errors = extra_options(preset.extra_options, catalogue, taken=columns)
-    if errors:
-        raise errors[0]
-    return columns | extra
+    checked = {key: _column_value(catalogue, key, value) for key, value in columns.items()}
+    lines = read_lines(preset.extra_options, catalogue, taken=columns)
+    if lines.errors:
+        raise lines.errors[0]
+    return checked | lines.options
+
+
+def _column_value(catalogue: Catalogue, key: str, value: str) -> str:
+    return option_value(known_option(key, catalogue), value, key)

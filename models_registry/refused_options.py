@@ -144,6 +144,11 @@ PRESET_FIELDS: dict[str, str] = {
     "keep-alive": "Keep alive",
     "sleep-idle": "Sleep when idle",
     "readiness-probe": "Readiness probe",
+    "placement": "Placement",
+    "context-cap": "Context cap",
+    "replicas": "Replicas",
+    "pinned": "Pinned",
+    "unlisted": "Unlisted",
 }
 """llama.cpp's preset-only keys that are columns here, and Corral's own: no options of the child."""
 

@@ -11,20 +11,24 @@ from typing import TYPE_CHECKING
 from django.core.exceptions import ValidationError
 
 from models_registry.catalogue import engine_catalogue
+from models_registry.child_environment import environment_errors
 from models_registry.engine_path import llama_server
-from models_registry.errors import EngineMissing
+from models_registry.errors import EngineMissing, OptionError
+from models_registry.inheritance import DEEPEST, global_row, stored_bases
 from models_registry.naming import name_problem, shards_problem
-from models_registry.policy import policy_errors
+from models_registry.policy import effective_policy, policy_errors
+from models_registry.policy_keys import POLICY_KEYS
 from models_registry.preset_options import (
     COLUMNS,
     column_errors,
     column_options,
     combination_errors,
-    extra_options,
+    read_lines,
 )
+from models_registry.request_filters import filter_errors, values_errors
 
 if TYPE_CHECKING:
-    from models_registry.models import Alias, ModelFile, Preset
+    from models_registry.models import Alias, GlobalPreset, ModelFile, Preset
 
 FIELDS = {key: field for field, key in COLUMNS.items()}
 
@@ -110,10 +114,56 @@ def check_preset(preset: Preset) -> None:
         errors["name"] = ["An alias has this name: choose another one, or delete the alias first."]
     for field, messages in _option_errors(preset).items():
         errors.setdefault(field, []).extend(messages)
-    for field, message in policy_errors(preset).items():
+    for field, message in _layer_errors(preset).items():
         errors.setdefault(field, []).append(message)
+    if found := environment_errors(preset.environment):
+        errors["environment"] = found
+    errors |= filter_errors(preset)
     if errors:
         raise ValidationError(errors)
+
+
+def _layer_errors(preset: Preset) -> dict[str, str]:
+    """Of its bases, and of what it and they say together to the scheduler."""
+    try:
+        bases = stored_bases(preset)
+        if len(bases) + _heirs_deep(preset) > DEEPEST:
+            raise OptionError("base", f"more than {DEEPEST} presets would stand one upon the other")
+        return policy_errors(effective_policy(preset, bases, global_row()))
+    except OptionError as error:
+        if error.option == "base":
+            return {"base": _sentence(error.message[0].upper() + error.message[1:])}
+        return {"extra_options": _sentence(str(error))}
+
+
+def _heirs_deep(preset: Preset) -> int:
+    """How many presets stand one upon the other on this one, as far as that matters."""
+    if preset.base_id is None or preset.pk is None:
+        return 0
+    deep, level = 0, [preset.pk]
+    while level and deep <= DEEPEST:
+        heirs = type(preset).objects.filter(base_id__in=level)
+        level = list(heirs.values_list("pk", flat=True))
+        deep += bool(level)
+    return deep
+
+
+def check_global_preset(row: GlobalPreset) -> None:
+    """Raises ValidationError with every faulty line of its options."""
+    if len(row.options) > LONGEST_OPTIONS:
+        raise ValidationError(
+            {"options": f"At most {LONGEST_OPTIONS} characters can be kept here."}
+        )
+    if not row.options.strip():
+        return
+    try:
+        lines = read_lines(row.options, engine_catalogue(llama_server()), policy=POLICY_KEYS)
+    except EngineMissing as error:
+        raise ValidationError(
+            {"options": _sentence(f"These options cannot be checked now: {error}")}
+        ) from error
+    if lines.errors:
+        raise ValidationError({"options": [_sentence(str(error)) for error in lines.errors]})
 
 
 def _option_errors(preset: Preset) -> dict[str, list[str]]:
@@ -130,11 +180,11 @@ def _option_errors(preset: Preset) -> dict[str, list[str]]:
         field: [_sentence(str(error))] for field, error in column_errors(preset, catalogue).items()
     }
     columns = column_options(preset)
-    options, extra = extra_options(preset.extra_options, catalogue, taken=columns)
-    if extra:
-        errors["extra_options"] = [_sentence(str(error)) for error in extra]
+    lines = read_lines(preset.extra_options, catalogue, taken=columns)
+    if lines.errors:
+        errors["extra_options"] = [_sentence(str(error)) for error in lines.errors]
     valid = {key: value for key, value in columns.items() if FIELDS[key] not in errors}
-    for key, fault in combination_errors(options | valid).items():
+    for key, fault in combination_errors(lines.options | valid).items():
         field = FIELDS[key] if key in columns else "extra_options"
         errors.setdefault(field, []).append(_sentence(str(fault)))
     return errors
@@ -148,5 +198,10 @@ def _sentence(text: str) -> str:
 def check_alias(alias: Alias) -> None:
     from models_registry.models import Preset  # that module imports this one
 
+    errors = {}
     if Preset.objects.filter(name=alias.name).exists():
-        raise ValidationError({"name": "A preset has this name: choose another one."})
+        errors["name"] = ["A preset has this name: choose another one."]
+    if found := values_errors(alias.request_set):
+        errors["request_set"] = found
+    if errors:
+        raise ValidationError(errors)

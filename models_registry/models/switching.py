@@ -48,3 +48,6 @@ class GlobalPreset(Revised):
 
     def __str__(self) -> str:
         return "[*]"
+
+    def clean(self) -> None:
+        validation.check_global_preset(self)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from models_registry.launch import LaunchSpec, launch_specs
-from models_registry.models import Alias, Preset
+from models_registry.models import Alias, GlobalPreset, Profile
 
 from .registry_rows import gguf, make_model_file, make_preset, use_stand_in_engine
 
@@ -163,13 +163,16 @@ def test_an_alias_never_shadows_a_preset(tmp_path: Path) -> None:
     assert specs()["a"].aliases == ()
 
 
-def test_three_queries_read_the_whole_registry(
+def test_five_queries_read_the_whole_registry(
     tmp_path: Path, django_assert_num_queries: Any
 ) -> None:
+    base = make_preset("base", make_model_file(tmp_path / "base.gguf"))
+    GlobalPreset.objects.create(options="threads = 2")
     for number in range(10):
-        preset = make_preset(f"p{number}", make_model_file(tmp_path / f"{number}.gguf"))
+        model_file = make_model_file(tmp_path / f"{number}.gguf")
+        preset = make_preset(f"p{number}", model_file, base=base)
+        Profile.objects.create(name=f"r{number}").presets.add(preset)
         Alias.objects.create(name=f"q{number}", preset=preset)
-    assert Preset.objects.count() == 10
 
-    with django_assert_num_queries(3):
-        assert len(launch_specs()) == 10
+    with django_assert_num_queries(5):  # presets, aliases, profiles, [*], unreadable files
+        assert len(launch_specs()) == 11

@@ -122,7 +122,7 @@ def test_a_good_preset_is_saved_with_its_alias(admin_client: Client, model_file:
         ("np = 0x10", "takes a whole number"),
         ("ctx-size = 1", "the field for ctx-size is set as well"),
         ("top-k = 1\ntop_k = 2", "top-k is set in an earlier line"),
-        ("draft-max = 1", "has been removed"),
+        ("spec-ngram-min-hits = 1", "has been removed"),
         ("<img src=x onerror=alert(1)> = 1", "&lt;img"),
     ],
 )

@@ -244,7 +244,7 @@ def test_a_command_line_is_read_as_the_engine_reads_it(
         (["--temp", "nan"], "--temp", "takes a number"),
         (["-ctk", "f17"], "-ctk", "takes one of f32"),
         (["--warmup=maybe"], "--warmup", "write true or false"),
-        (["--draft-max", "3"], "--draft-max", "has been removed"),
+        (["--spec-ngram-min-hits", "3"], "--spec-ngram-min-hits", "has been removed"),
         (["--stop-timeout", "3"], "--stop-timeout", "Stop timeout"),
         (["serve"], "serve", "not an option"),
         (["--"], "--", "not an option"),

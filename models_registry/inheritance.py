@@ -1,0 +1,177 @@
+"""The rows that a preset's layers come from: `[*]`, its bases, what the presets file says of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+
+from models_registry.catalogue import Catalogue
+from models_registry.command_line import (
+    EffectiveOption,
+    Given,
+    Layer,
+    checked_layer,
+    command_line_layer,
+    environment_layer,
+    merged,
+)
+from models_registry.errors import OptionError
+from models_registry.policy import Policy, base_origin, effective_policy, in_presets_file
+from models_registry.policy_keys import POLICY_KEYS
+from models_registry.preset_options import preset_layer, read_lines
+
+if TYPE_CHECKING:
+    from models_registry.models import GlobalPreset, ModelFile, Preset
+
+DEEPEST = 8
+"""Bases, one upon the other: whoever asks for more has lost the thread."""
+
+
+def bases_of(preset: Preset, base_of: Callable[[Preset], Preset | None]) -> tuple[Preset, ...]:
+    """Nearest first. Raises OptionError when they go round in a circle, or are more than
+    DEEPEST."""
+    found: list[Preset] = []
+    seen = {preset.pk}
+    base = base_of(preset)
+    while base is not None:
+        if base.pk in seen:
+            raise OptionError(
+                "base", f"{base.name} would stand on itself: choose another base, or none"
+            )
+        if len(found) == DEEPEST:
+            raise OptionError("base", f"more than {DEEPEST} presets stand one upon the other")
+        found.append(base)
+        seen.add(base.pk)
+        base = base_of(base)
+    return tuple(found)
+
+
+def stored_bases(preset: Preset) -> tuple[Preset, ...]:
+    """By the preset's own relation, a query for each. Raises OptionError."""
+    return bases_of(preset, lambda each: each.base)
+
+
+class Layers:
+    """What every layer says, each row read once, however many presets stand on it."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        presets: Mapping[int, Preset],
+        global_preset: GlobalPreset | None,
+    ) -> None:
+        """`presets` are all those that may be a base, by their primary key."""
+        self.catalogue = catalogue
+        self._presets = presets
+        self._global_preset = global_preset
+        self._rows: dict[int, tuple[Given, Given] | OptionError] = {}
+        self._common: tuple[Given, tuple[Given, ...], Given] | OptionError | None = None
+
+    def bases(self, preset: Preset) -> tuple[Preset, ...]:
+        return bases_of(preset, self._base_of)
+
+    def policy(self, preset: Preset) -> Policy:
+        """Raises OptionError."""
+        return effective_policy(preset, self.bases(preset), self._global_preset)
+
+    def options(self, preset: Preset) -> tuple[EffectiveOption, ...]:
+        """Raises OptionError for what the engine would not take, naming the layer when it is not
+        the preset's own."""
+        environment, of_all, command_line = self._common_layers()
+        inherited = [
+            given for base in reversed(self.bases(preset)) for given in self._as_base(base)
+        ]
+        return merged(
+            (
+                environment,
+                Given(Layer.MODEL_FILE, model_file_layer(preset.model_file)),
+                *of_all,
+                *inherited,
+                Given(Layer.PRESET_FILE, file_layer(preset.file_options, self.catalogue)),
+                Given(Layer.PRESET, preset_layer(preset, self.catalogue)),
+                command_line,
+            )
+        )
+
+    def _base_of(self, preset: Preset) -> Preset | None:
+        return None if preset.base_id is None else self._presets.get(preset.base_id)
+
+    def _common_layers(self) -> tuple[Given, tuple[Given, ...], Given]:
+        if self._common is None:
+            try:
+                self._common = (
+                    Given(Layer.ENVIRONMENT, environment_layer(os.environ, self.catalogue)),
+                    self._of_all(),
+                    command_line_layer(
+                        {str(k): str(v) for k, v in settings.CORRAL_COMMAND_LINE.items()},
+                        self.catalogue,
+                    ),
+                )
+            except OptionError as error:
+                self._common = error
+        if isinstance(self._common, OptionError):
+            raise self._common
+        return self._common
+
+    def _of_all(self) -> tuple[Given, ...]:
+        row = self._global_preset
+        if row is None:
+            return ()
+        lines = read_lines(row.options, self.catalogue, policy=POLICY_KEYS)
+        if lines.errors:
+            raise OptionError(f"[*]: {lines.errors[0].option}", lines.errors[0].message)
+        return (
+            Given(
+                Layer.GLOBAL,
+                file_layer(row.file_options, self.catalogue),
+                in_presets_file(Layer.GLOBAL.label),
+            ),
+            Given(Layer.GLOBAL, lines.options),
+        )
+
+    def _as_base(self, base: Preset) -> tuple[Given, Given]:
+        if base.pk not in self._rows:
+            self._rows[base.pk] = self._read_base(base)
+        found = self._rows[base.pk]
+        if isinstance(found, OptionError):
+            raise found
+        return found
+
+    def _read_base(self, base: Preset) -> tuple[Given, Given] | OptionError:
+        origin = base_origin(base)
+        try:
+            return (
+                Given(
+                    Layer.BASE,
+                    file_layer(base.file_options, self.catalogue),
+                    in_presets_file(origin),
+                ),
+                Given(Layer.BASE, preset_layer(base, self.catalogue), origin),
+            )
+        except OptionError as error:
+            return OptionError(f"{origin}: {error.option}", error.message)
+
+
+def global_row() -> GlobalPreset | None:
+    from models_registry.models import GlobalPreset  # that module imports this one
+
+    return GlobalPreset.objects.order_by("pk").first()
+
+
+def file_layer(options: Mapping[str, str], catalogue: Catalogue) -> dict[str, str]:
+    """The engine's options among those that a presets file gave. Raises OptionError."""
+    return checked_layer(
+        {key: value for key, value in options.items() if key not in POLICY_KEYS}, catalogue
+    )
+
+
+def model_file_layer(model_file: ModelFile) -> dict[str, str]:
+    layer = {"model": model_file.path}
+    if model_file.mmproj:
+        layer["mmproj"] = model_file.mmproj
+    if model_file.draft:
+        layer["model-draft"] = model_file.draft
+    return layer
