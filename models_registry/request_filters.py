@@ -62,8 +62,15 @@ def filters_of(
         strip |= dict.fromkeys(stripped_names(preset.request_strip))
         defaults |= preset.request_defaults
         values |= preset.request_set
-    by_alias = {name: each for name, each in aliases.items() if each}
-    return RequestFilters(tuple(strip), defaults, values, by_alias)
+    by_alias = {name: found for name, each in aliases.items() if (found := _unprotected(each))}
+    return RequestFilters(
+        tuple(_unprotected(strip)), _unprotected(defaults), _unprotected(values), by_alias
+    )
+
+
+def _unprotected(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Forms let nothing else through; a row may have been written past them."""
+    return {name: value for name, value in values.items() if name not in PROTECTED}
 
 
 def stripped_names(text: str) -> tuple[str, ...]:
