@@ -27,7 +27,7 @@ from models_registry.admin_presets import PresetAdmin as PresetAdmin
 from models_registry.errors import ModelsFolderMissing
 from models_registry.model_paths import files_state
 from models_registry.models import Alias, Measurement, ModelFile
-from models_registry.tasks import rescan_models_dir
+from models_registry.tasks import rescan_sources
 
 
 @admin.register(ModelFile)
@@ -92,10 +92,13 @@ class ModelFileAdmin(HistoryAdmin):
         if not self._may_rescan(request):
             raise PermissionDenied
         try:
-            summary, *details = rescan_models_dir().lines()
+            report = rescan_sources()
         except ModelsFolderMissing as error:
             messages.error(request, str(error))
         else:
+            for words in report.vanished:
+                messages.error(request, words)
+            summary, *details = (line for line in report.lines() if line not in report.vanished)
             messages.success(request, summary)
             for line in details[:_LINES_SHOWN]:
                 messages.info(request, line)

@@ -1,33 +1,51 @@
-"""Bring the registry in step with the models folder.
+"""Bring the registry in step with the sources: the models folder, the Hugging Face cache, Ollama's
+store.
 
-Only rows whose source is the models folder are touched. A file that vanished keeps its row and
-its presets (a disk may be unmounted), marked as missing. When nothing changed nothing is saved.
+Everything is read first. Then, unless nothing has changed, one transaction: rows that are as they
+should be are not touched. A file that vanished keeps its row and presets (a disk may be unmounted)
+and is marked as missing; of a source whose folder cannot be listed nothing is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Any
 
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
+from simple_history.utils import bulk_create_with_history, bulk_update_with_history
 
+from models_registry.discovery_plan import FileRow, Plan, PresetRow, Rows, plan
 from models_registry.models import Alias, ModelFile, Preset, Source
-from models_registry.models_folder import Contents, FoundModel, read_models_folder
-from models_registry.naming import unique_name
+from models_registry.revision import bump
+from models_registry.sources.found import Stamp
+from models_registry.sources.reading import CALLED, Places, Reading, read_sources
+
+REASON = "a rescan"
+"""What the history keeps, whoever asked for the rescan."""
+
+_BATCH = 500
+_FILE_FIELDS = ["path", "size", "mmproj", "draft", "missing_since"]
 
 
 @dataclass(slots=True)
 class Report:
-    """What a rescan did, by preset name or path; `conflicts` and `problems` are sentences."""
+    """What a rescan did, by preset name or path; `conflicts`, `problems`, `notes` and `vanished`
+    (sources that could not be listed) are sentences. `stamps` are the states of the files of each
+    model that was found, by its path: nobody need look at them again."""
 
-    found: int = 0
+    found: dict[str, int] = field(default_factory=dict)
     added: list[str] = field(default_factory=list)
     updated: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     returned: list[str] = field(default_factory=list)
     conflicts: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    vanished: list[str] = field(default_factory=list)
+    stamps: dict[str, Stamp] = field(default_factory=dict)
 
     @property
     def changed(self) -> bool:
@@ -45,92 +63,152 @@ class Report:
             )
             if names
         ]
-        models = "model" if self.found == 1 else "models"
-        summary = f"{self.found} {models} in the folder: {', '.join(done) or 'nothing changed'}"
+        found = ", ".join(
+            f"{count} {'model' if count == 1 else 'models'} in {CALLED[Source(source)]}"
+            for source, count in self.found.items()
+        )
         return [
-            summary,
+            f"{found or 'no source could be read'}: {', '.join(done) or 'nothing changed'}",
+            *self.vanished,
             *(f"new: {name}" for name in self.added),
             *(f"missing: {path}" for path in self.missing),
             *self.conflicts,
             *self.problems,
+            *self.notes,
         ]
 
 
-def rescan(models_dir: Path) -> Report:
-    """Read the folder, then change what must be in one transaction.
-
-    Raises ModelsFolderMissing, and then has marked nothing as missing.
-    """
-    contents = read_models_folder(models_dir)
-    report = Report(found=len(contents.models), problems=list(contents.problems))
-    with transaction.atomic():
-        known = {row.path: row for row in ModelFile.objects.select_for_update()}
-        used = set(Preset.objects.values_list("model_file__path", flat=True))
-        for found in contents.models:
-            row = known.get(found.path)
-            if row is None:
-                row = ModelFile.objects.create(
-                    path=found.path,
-                    mmproj=found.mmproj,
-                    size=found.size,
-                    source=Source.MODELS_DIR,
-                )
-            elif row.source == Source.MODELS_DIR:
-                _refresh(row, found, report)
-            if row.source == Source.MODELS_DIR and found.path not in used:
-                _add_preset(row, found, report)
-        _mark_missing(known, contents, models_dir.expanduser().absolute(), report)
-    return report
+def rescan(places: Places) -> Report:
+    """Read the sources, then change what must be in one transaction."""
+    reading = read_sources(places)
+    made = plan(reading, _rows())
+    if made.changes:
+        with transaction.atomic():  # as the rows are now, whoever changed them meanwhile
+            made = plan(reading, _rows())
+            _apply(made)
+    return _report(reading, made)
 
 
-def _refresh(row: ModelFile, found: FoundModel, report: Report) -> None:
-    if row.missing_since is not None:
-        report.returned.append(row.path)
-    elif (row.size, row.mmproj) != (found.size, found.mmproj):
-        report.updated.append(row.path)
-    else:
-        return
-    row.missing_since, row.size, row.mmproj = None, found.size, found.mmproj
-    row.save()
+def _report(reading: Reading, made: Plan) -> Report:
+    models = [model for _, contents in reading.sources for model in contents.models]
+    return Report(
+        found={source.value: len(contents.models) for source, contents in reading.sources},
+        added=sorted(made.new_presets),
+        updated=sorted(
+            {*made.changed_files, *made.turned_presets, *made.stale_options} - {*made.returned}
+        ),
+        missing=sorted(made.missing),
+        returned=sorted(made.returned),
+        conflicts=made.conflicts,
+        problems=[line for _, contents in reading.sources for line in contents.problems],
+        notes=made.notes,
+        vanished=reading.vanished,
+        stamps={model.path: model.stamp for model in models},
+    )
 
 
-def _add_preset(row: ModelFile, found: FoundModel, report: Report) -> None:
-    """The default preset, under the found name when it is free.
-
-    A name taken by another discovered model gets a number; one that a person (or the demo, or the
-    command line) gave to something else is left alone, and the file then has no preset.
-    """
-    others = dict(Preset.objects.values_list("name", "source"))
-    aliases = set(Alias.objects.values_list("name", flat=True))
-    name = found.name
-    if name in aliases or others.get(name, Source.MODELS_DIR) != Source.MODELS_DIR:
-        owner = "an alias" if name in aliases else "another preset"
-        report.conflicts.append(
-            f"{found.path}: its name {name!r} belongs to {owner}; "
-            "add a preset for this file under another name, or rename the other one"
+def _rows() -> Rows:
+    """Values, not rows: there may be ten thousand, and most of them are as they should be."""
+    files = {
+        path: FileRow(path, source, size, mmproj, draft, missing is not None)
+        for path, source, size, mmproj, draft, missing in ModelFile.objects.order_by().values_list(
+            "path", "source", "size", "mmproj", "draft", "missing_since"
         )
-        return
-    if name in others:
-        name = unique_name(name, others.keys() | aliases)
-        report.conflicts.append(f"{found.path}: {found.name!r} is taken, so it is named {name!r}")
-    preset = Preset.objects.create(name=name, model_file=row, source=Source.MODELS_DIR)
-    report.added.append(name)
-    if found.alias and found.alias not in others.keys() | aliases:
-        Alias.objects.create(name=found.alias, preset=preset)
+    }
+    presets = {
+        name: PresetRow(name, source, path)
+        for name, source, path in Preset.objects.order_by().values_list(
+            "name", "source", "model_file__path"
+        )
+    }
+    from_ollama = Preset.objects.filter(source=Source.OLLAMA)
+    for name, options in from_ollama.values_list("name", "file_options"):
+        presets[name].options = options
+    aliases = set(Alias.objects.order_by().values_list("name", flat=True))
+    return Rows(files, presets, aliases, _is_persons)
 
 
-def _mark_missing(
-    known: dict[str, ModelFile], contents: Contents, folder: Path, report: Report
-) -> None:
-    seen = {found.path for found in contents.models}
-    unknown = [Path(path) for path in contents.unknown]
-    for path, row in known.items():
-        if row.source != Source.MODELS_DIR or path in seen or row.missing_since is not None:
-            continue
-        file = Path(path)
-        if any(file.is_relative_to(place) for place in unknown):
-            continue
-        if file.is_relative_to(folder) or not file.exists():
-            row.missing_since = timezone.now()
-            row.save()
-            report.missing.append(path)
+def _is_persons(path: str) -> bool:
+    """Whether somebody has edited the row of this file: a rescan's own records name it as such."""
+    history: Any = getattr(ModelFile, "history")  # noqa: B009 - what HistoricalRecords adds
+    row = ModelFile.objects.filter(path=path).values_list("pk", flat=True)
+    by_someone = Q(history_user__isnull=False) | Q(history_change_reason__isnull=False)
+    edits = history.filter(by_someone, id__in=row, history_type="~")
+    return bool(edits.exclude(history_change_reason=REASON).exists())
+
+
+def _apply(made: Plan) -> None:
+    _update_files(made)
+    _create(
+        ModelFile(path=path, mmproj=found.mmproj, draft=found.draft, size=found.size, source=source)
+        for path, (source, found) in made.new_files.items()
+    )
+    _update_presets(made)
+    wanted = {preset.path for preset in made.new_presets.values()}
+    keys = _keys_of(wanted)
+    _create(
+        Preset(
+            name=preset.name,
+            model_file_id=keys[preset.path],
+            source=preset.source,
+            file_options=dict(preset.options),
+            version=1,  # as the first save would make it
+        )
+        for preset in made.new_presets.values()
+    )
+    names = set(made.new_aliases.values())
+    owners = {row.name: row.pk for row in _in_batches(Preset, "name", names)}
+    _create(Alias(name=alias, preset_id=owners[name]) for alias, name in made.new_aliases.items())
+    bump()  # bulk writes send no signal
+
+
+def _update_files(made: Plan) -> None:
+    now = timezone.now()
+    gone = {path: {"missing_since": now} for path in made.missing}
+    changes = gone | made.changed_files
+    rows = _in_batches(ModelFile, "path", changes)
+    for row in rows:
+        for name, value in changes[row.path].items():
+            setattr(row, name, value)
+    _update(rows, _FILE_FIELDS)
+
+
+def _update_presets(made: Plan) -> None:
+    """Turned to another file, or with other options from their source."""
+    keys = _keys_of({preset.path for preset in made.turned_presets.values()})
+    names = {*made.turned_presets, *made.stale_options}
+    rows = _in_batches(Preset, "name", names)
+    for row in rows:
+        turned = made.turned_presets.get(row.name)
+        if turned is not None:
+            row.model_file_id, row.source = keys[turned.path], turned.source
+        if row.name in made.stale_options:
+            row.file_options = dict(made.stale_options[row.name])
+        row.version += 1
+    _update(rows, ["model_file", "source", "file_options", "version"])
+
+
+def _keys_of(paths: Iterable[str]) -> Mapping[str, int]:
+    return {row.path: row.pk for row in _in_batches(ModelFile, "path", paths)}
+
+
+def _in_batches(model: Any, key: str, values: Iterable[str]) -> list[Any]:
+    """The rows whose `key` is among `values`: a query takes so many parameters and no more."""
+    wanted = list(values)
+    parts = (wanted[start : start + _BATCH] for start in range(0, len(wanted), _BATCH))
+    return [row for part in parts for row in model.objects.filter(**{f"{key}__in": part})]
+
+
+def _create(rows: Iterable[Any]) -> None:
+    made = list(rows)
+    if made:
+        bulk_create_with_history(
+            made, type(made[0]), batch_size=_BATCH, default_change_reason=REASON
+        )
+
+
+def _update(rows: list[Any], fields: list[str]) -> None:
+    if rows:
+        bulk_update_with_history(
+            rows, type(rows[0]), fields, batch_size=_BATCH, default_change_reason=REASON
+        )

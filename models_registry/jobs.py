@@ -21,7 +21,7 @@ from huey import Huey, PriorityRedisHuey, SqliteHuey, crontab
 from huey.exceptions import ConfigurationError
 
 from models_registry.errors import ModelsFolderMissing
-from models_registry.tasks import rescan_models_dir
+from models_registry.tasks import rescan_sources
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ def nightly(queue: Huey, job: Callable[[], R], *, name: str, hour: int, minute: 
 def _rescan() -> None:
     """The admin's "rescan" button. What a person can cure is said without a traceback."""
     try:
-        report = rescan_models_dir()
+        report = rescan_sources()
     except ModelsFolderMissing as error:
         logger.warning("rescan: %s", error)
         return

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from django.conf import settings
-
 from models_registry.discovery import Report, rescan
 from models_registry.errors import ModelsFolderMissing
+from models_registry.sources.reading import Places, configured_places
 
 
-def rescan_models_dir() -> Report:
-    """Rescan the configured folder. Raises ModelsFolderMissing, also when none is configured."""
-    if not settings.CORRAL_MODELS_DIR:
+def rescan_sources(places: Places | None = None) -> Report:
+    """Rescan `places`, else what this process's settings name. Raises ModelsFolderMissing when
+    there is nothing to look into; a folder that has vanished is in the report."""
+    places = configured_places() if places is None else places
+    if not places.folders():
         raise ModelsFolderMissing(
             "no models folder is known here: name it with --models-dir FOLDER (of serve, or of "
             "`manage.py rescan`, which does not see serve's), or set CORRAL_MODELS_DIR for both"
         )
-    return rescan(Path(settings.CORRAL_MODELS_DIR))
+    return rescan(places)

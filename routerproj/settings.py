@@ -58,6 +58,12 @@ CORRAL_LLAMA_SERVER = env.text("CORRAL_LLAMA_SERVER")
 """Path of a llama-server, or `PATH` for the one found there; empty: the one in our own wheel."""
 
 CORRAL_MODELS_DIR = env.text("CORRAL_MODELS_DIR", "LLAMA_ARG_MODELS_DIR")
+CORRAL_HF_CACHE = env.text("CORRAL_HF_CACHE")
+"""The Hugging Face cache's folder; empty: where llama.cpp looks for it, if it is there; 0: none."""
+CORRAL_OLLAMA_MODELS = env.text("CORRAL_OLLAMA_MODELS")
+"""The folder of Ollama's store, or `auto` for where Ollama looks for it; empty: none."""
+CORRAL_RESCAN_EVERY = env.seconds("CORRAL_RESCAN_EVERY", default=0.0)
+"""Seconds between two looks whether the sources have changed; 0: only when somebody asks."""
 CORRAL_COMMAND_LINE = env.table("CORRAL_COMMAND_LINE")
 """`serve`'s own llama-server options by canonical key, the highest layer over every preset."""
 CORRAL_DEMO = env.flag("CORRAL_DEMO", default=True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+os.environ["CORRAL_HF_CACHE"] = "0"  # nor at what whoever runs them has downloaded
 os.environ["CORRAL_VAR"] = str(
     Path(__file__).resolve().parent / ".cache" / f"var{os.environ.get('CORRAL_TESTS', '')}"
 )

@@ -13,8 +13,10 @@ from django.db import connections, transaction
 
 from models_registry.demo import register_demo
 from models_registry.discovery import rescan
+from models_registry.errors import ModelsFolderMissing
 from models_registry.models import Preset, Source
 from models_registry.registration import register_model
+from models_registry.sources.reading import Places
 from models_registry.validation import file_problem
 from proxy.keys import create_key
 from proxy.models import ApiKey
@@ -52,7 +54,7 @@ def first_credentials() -> Credentials | None:
     return Credentials(ACCOUNT, password, api_key)
 
 
-def offer_models(*, models_dir: str, model: str, demo: bool) -> tuple[list[str], str]:
+def offer_models(places: Places, *, model: str, demo: bool) -> tuple[list[str], str]:
     """What there is to serve: lines for people, and the name of the preset of `model`.
 
     Raises ModelsFolderMissing or NotRegistered for what the command line names and is not there.
@@ -61,8 +63,11 @@ def offer_models(*, models_dir: str, model: str, demo: bool) -> tuple[list[str],
     loaded = ""
     if demo:
         lines.append(register_demo())
-    if models_dir:
-        lines += rescan(Path(models_dir).expanduser().absolute()).lines()
+    if places.folders():
+        report = rescan(places)
+        if report.vanished:
+            raise ModelsFolderMissing("; ".join(report.vanished))
+        lines += report.lines()
     if model:
         loaded = register_model(Path(model).expanduser().absolute()).name
         lines.append(f"{model} is offered as {loaded}")

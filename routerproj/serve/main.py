@@ -19,6 +19,7 @@ from models_registry.catalogue import engine_catalogue
 from models_registry.command_line import parse_overlay
 from models_registry.engine_path import llama_server
 from models_registry.errors import EngineMissing, ModelsFolderMissing, NotRegistered, OptionError
+from models_registry.sources.reading import places_of
 from routerproj.serve import first_run
 from routerproj.serve.engine_environment import refuse_unsupported, warnings_about
 from routerproj.serve.listening import CannotListen, is_loopback, listen, url_of
@@ -115,6 +116,8 @@ def defaults() -> ServeOptions:
         api_keys=tuple(settings.CORRAL_API_KEYS),
         cors_origins=tuple(settings.CORRAL_CORS_ORIGINS),
         models_dir=settings.CORRAL_MODELS_DIR,
+        hf_cache=settings.CORRAL_HF_CACHE,
+        ollama_models=settings.CORRAL_OLLAMA_MODELS,
         models_max=settings.CORRAL_MODELS_MAX,
         models_autoload=settings.CORRAL_MODELS_AUTOLOAD,
         models_memory_margin=settings.CORRAL_MEMORY_MARGIN,
@@ -143,9 +146,12 @@ def run(options: ServeOptions, command_line: Mapping[str, str], output: Output) 
         _warn(output)
         first_run.prepare_database()
         credentials = first_run.first_credentials()
-        lines, load = first_run.offer_models(
-            models_dir=options.models_dir, model=options.model, demo=settings.CORRAL_DEMO
+        places = places_of(
+            models_dir=options.models_dir,
+            hf_cache=options.hf_cache,
+            ollama_models=options.ollama_models,
         )
+        lines, load = first_run.offer_models(places, model=options.model, demo=settings.CORRAL_DEMO)
         for line in lines:
             output.say(f"  {line}")
         if credentials is not None:

@@ -38,6 +38,8 @@ class ServeOptions:
     api_key_file: str = ""
     cors_origins: tuple[str, ...] = ()
     models_dir: str = ""
+    hf_cache: str = ""
+    ollama_models: str = ""
     models_max: int = 4
     models_autoload: bool = True
     models_memory_margin: str = ""
@@ -105,14 +107,16 @@ WITH_VALUE: Mapping[str, tuple[str, Callable[[str, str], Any]]] = {
     "--api-key-file": ("api_key_file", _text),
     "--cors-origins": ("cors_origins", _list),
     "--models-dir": ("models_dir", _text),
+    "--ollama-models": ("ollama_models", _text),
     "--models-max": ("models_max", _whole(0)),
     "--models-memory-margin": ("models_memory_margin", _margin),
     "-m": ("model", _text),
     "--model": ("model", _text),
 }
 
-FLAGS: Mapping[str, tuple[str, bool]] = {
+FLAGS: Mapping[str, tuple[str, Any]] = {
     "--no-auth": ("no_auth", True),
+    "--no-hf-cache": ("hf_cache", "0"),
     "--models-autoload": ("models_autoload", True),
     "--no-models-autoload": ("models_autoload", False),
 }
@@ -139,6 +143,9 @@ Serves the gateway and the admin; starts and watches the scheduler, web and jobs
   --host HOST             address to listen on (127.0.0.1)           LLAMA_ARG_HOST
   --port PORT             port to listen on, 0: any free one (8080)  LLAMA_ARG_PORT
   --models-dir PATH       folder whose .gguf files are offered       LLAMA_ARG_MODELS_DIR
+  --no-hf-cache           leave the Hugging Face cache out           CORRAL_HF_CACHE=0
+  --ollama-models PATH    offer what Ollama has pulled, too; auto:   CORRAL_OLLAMA_MODELS
+                          from where Ollama keeps it
   --models-max N          models loaded at once, 0: no limit (4)     LLAMA_ARG_MODELS_MAX
   --models-memory-margin N
                           MiB that stay free on each device: 1024,   LLAMA_ARG_MODELS_MEMORY_MARGIN

@@ -258,7 +258,7 @@ def test_the_models_folder_is_rescanned_by_a_button(
     response = admin_client.post(url, follow=True)
 
     assert Preset.objects.get().name == "new"
-    assert messages_of(response)[0] == "1 model in the folder: 1 new"
+    assert messages_of(response)[0] == "1 model in the models folder: 1 new"
     assert admin_client.get(url).status_code == 405
 
 

@@ -243,9 +243,11 @@ def _state_with_tables() -> Path:
 
 
 def clean_environment() -> dict[str, str]:
-    """This process's environment without what would configure a gateway."""
+    """This process's environment without what would configure a gateway, and without the models
+    that whoever runs the tests has downloaded."""
     ours = ("CORRAL_", "LLAMA_", "DJANGO_", "DATABASE_URL", "PYTEST_")
-    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    return kept | {"CORRAL_HF_CACHE": "0"}
 
 
 def _read_output(running: Gateway) -> None:

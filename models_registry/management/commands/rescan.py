@@ -1,19 +1,20 @@
-"""`manage.py rescan`: look into the models folder now."""
+"""`manage.py rescan`: look into the sources of models now."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from models_registry.discovery import rescan
 from models_registry.errors import ModelsFolderMissing
-from models_registry.tasks import rescan_models_dir
+from models_registry.sources.reading import configured_places
+from models_registry.tasks import rescan_sources
 
 
 class Command(BaseCommand):
-    help = "Bring the registry in step with the models folder."
+    help = "Bring the registry in step with the folders in which models lie."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
@@ -24,9 +25,14 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         folder = options["models_dir"]
+        places = configured_places()
+        if folder:
+            places = replace(places, models_dir=folder.expanduser().absolute())
         try:
-            report = rescan(folder) if folder else rescan_models_dir()
+            report = rescan_sources(places)
         except ModelsFolderMissing as error:
             raise CommandError(str(error)) from error
         for line in report.lines():
             self.stdout.write(line)
+        if report.vanished:
+            raise CommandError("; ".join(report.vanished))

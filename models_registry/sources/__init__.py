@@ -1,0 +1,1 @@
+"""Where models are found: each source is read here, without the database."""
