@@ -14,9 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models_registry.engine_path import llama_server
-from models_registry.gguf.header import UnreadableHeader, header_of, read_header
-from models_registry.gguf.header_child import (
-    MEMORY_LIMIT,
+from models_registry.gguf.contents import (
     MOST_STRINGS,
     MOST_TENSORS,
     TYPES,
@@ -24,6 +22,8 @@ from models_registry.gguf.header_child import (
     NotReadable,
     contents_of,
 )
+from models_registry.gguf.header import UnreadableHeader, header_of, read_header
+from models_registry.gguf.header_child import MEMORY_LIMIT
 from tests.support.tiny_model import CACHE, tiny_model
 
 from .files import ARRAY, Q4_0, STRING, Gguf, array, info, key, number, said, text

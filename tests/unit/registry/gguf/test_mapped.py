@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from models_registry.gguf.header_child import NotReadable, Tensor, mapped
+from models_registry.gguf.contents import NotReadable, Tensor
+from models_registry.gguf.header_child import mapped
 
 
 def tensor(name: str, begin: int, end: int) -> Tensor:

@@ -1,0 +1,151 @@
+"""What many models' files say of themselves, one line of JSON for each: a program of its own.
+
+    python -I -S metadata_child.py
+
+takes one JSON line a model on stdin, `{"path": …, "mmproj": …, "draft": …, "stamp": …}`, and
+answers each with one line in the same order (`answer` below has its forms). It begins with the line
+`ready`. One process reads many models, because to start one takes longer than to read a header;
+whoever starts it waits a bounded time for each line, and goes on in a new process when one does not
+come. It ends when its stdin does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import queue
+import resource
+import sys
+import threading
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__":  # python -I finds nothing beside it
+    sys.path.append(os.fspath(Path(__file__).parents[2]))
+
+from models_registry.gguf.contents import Contents, NotReadable, contents_at
+from models_registry.model_paths import FilesState, files_state
+from models_registry.naming import shard_names
+
+MEMORY_LIMIT = 512 << 20
+CPU_SECONDS = 5
+"""For one model."""
+READING = 1
+"""Raised when what is read changes, so that every file is read anew."""
+
+TEMPLATE = "tokenizer.chat_template"
+KEPT = (
+    "general.architecture", "general.name", "general.file_type", "general.license",
+    "tokenizer.ggml.model", TEMPLATE,
+)  # fmt: skip
+KEPT_OF_ARCHITECTURE = (
+    "context_length", "block_count", "embedding_length", "vocab_size", "pooling_type",
+)  # fmt: skip
+ENCODERS = {"clip.has_vision_encoder": "image", "clip.has_audio_encoder": "audio"}
+
+
+SAME: dict[str, Any] = {"same": True}
+
+
+def stamp_of(state: FilesState) -> str:
+    """Another one for every state of the files."""
+    told = json.dumps([READING, state.stamp])
+    return hashlib.sha256(told.encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+def answer(asked: dict[str, Any]) -> dict[str, Any]:
+    """`{"missing": why}`, `{"same": true}` when the files are as at `stamp`, or `{"stamp": …}` with
+    `said` and `error`. `lasting` is false for an error that may go without the files changing."""
+    state = files_state(asked["path"], asked["mmproj"], asked["draft"])
+    if state.problem:
+        return {"missing": state.problem}
+    stamp = stamp_of(state)
+    if stamp == asked["stamp"]:
+        return SAME
+    found: dict[str, Any] = {"stamp": stamp, "said": {}, "error": "", "lasting": True}
+    try:
+        found["said"] = said_by_model(Path(asked["path"]))
+        if asked["mmproj"]:
+            found["said"]["encoders"] = encoders(Path(asked["mmproj"]))
+    except OSError as failure:
+        found["error"] = f"{failure.filename}: {failure.strerror}"
+        found["lasting"] = False
+    except MemoryError:
+        found["error"] = "it takes more memory than any header"
+    except NotReadable as failure:
+        found["error"] = str(failure)
+    return found
+
+
+def said_by_model(path: Path) -> dict[str, Any]:
+    """The values that are shown, and sums over all shards. Raises NotReadable and OSError."""
+    shards = [_contents(path.with_name(name)) for name in shard_names(path.name)]
+    first = shards[0]
+    architecture = first.values.get("general.architecture")
+    if not isinstance(architecture, str) or not architecture:
+        raise NotReadable("its header names no architecture")
+    own = {key: first.values.get(f"{architecture}.{key}") for key in KEPT_OF_ARCHITECTURE}
+    tensors = chain.from_iterable(shard.tensors for shard in shards)
+    parameters = weights = 0
+    for _, _, shape, _, size in tensors:
+        parameters += math.prod(shape)
+        weights += size
+    return {
+        "values": {key: first.values[key] for key in KEPT if key in first.values},
+        "own": {key: value for key, value in own.items() if isinstance(value, int)},
+        "tokens": first.lengths.get("tokenizer.ggml.tokens", 0),
+        "parameters": parameters,
+        "weights": weights,
+    }
+
+
+def encoders(path: Path) -> list[str]:
+    """What a projector lets a model take. Raises NotReadable and OSError."""
+    values = _contents(path).values
+    return [what for key, what in ENCODERS.items() if values.get(key) is True]
+
+
+def _contents(path: Path) -> Contents:
+    try:
+        return contents_at(os.fspath(path), whole=(TEMPLATE,))
+    except NotReadable as failure:
+        raise NotReadable(f"the file {path.name}: {failure}") from failure
+
+
+# The program ----------------------------------------------------------------------------------
+
+
+def _take(asks: queue.SimpleQueue[bytes]) -> None:
+    for line in sys.stdin.buffer:
+        asks.put(line)
+    os._exit(3)  # whoever started us holds it
+
+
+def _limit_time() -> None:
+    """The kernel ends the process when this model takes too long."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    soft = math.ceil(used.ru_utime + used.ru_stime) + CPU_SECONDS
+    resource.setrlimit(resource.RLIMIT_CPU, (soft, most))
+
+
+def main() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    asks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_take, args=(asks,), daemon=True).start()
+    told = sys.stdout.buffer
+    told.write(b"ready\n")
+    told.flush()
+    while True:
+        asked = json.loads(asks.get())
+        _limit_time()
+        told.write(json.dumps(answer(asked)).encode() + b"\n")
+        told.flush()  # whoever waits must know which model is next
+
+
+if __name__ == "__main__":
+    main()
