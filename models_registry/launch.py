@@ -178,11 +178,9 @@ class _Reading:
         try:
             options, environment = self.started_with(preset)
             argv = render(options, self.asked.catalogue)
-            filters = filters_of(self._lineage(preset), self._alias_values(preset))
         except OptionError as error:
             return self._unstartable(preset, policy, f"an option cannot be taken: {error}")
-        spec = self._startable(preset, policy, options, argv, environment)
-        return replace(spec, filters=filters)
+        return self._startable(preset, policy, options, argv, environment)
 
     def started_with(self, preset: Preset) -> tuple[tuple[EffectiveOption, ...], dict[str, str]]:
         """(options, what is added to the child's environment). Raises OptionError."""
@@ -252,10 +250,19 @@ class _Reading:
             context_cap=policy.context_cap,
             context_per_slot=policy.context_cap or settings.CORRAL_CONTEXT_PER_SLOT,
             replicas=policy.replicas,
+            filters=self._filters(preset),
             tags=policy.tags,
             unlisted=policy.unlisted,
             problem=problem,
         )
+
+    def _filters(self, preset: Preset) -> RequestFilters:
+        """Also of a preset that cannot be started now: what runs of it goes on answering."""
+        try:
+            lineage = self._lineage(preset)
+        except OptionError:
+            lineage = (preset,)
+        return filters_of(lineage, self._alias_values(preset))
 
     def _alias_values(self, preset: Preset) -> dict[str, dict[str, Any]]:
         """Its aliases, with what each sets in the bodies of requests by its name. Forms let no

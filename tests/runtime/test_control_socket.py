@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket as sockets
+from dataclasses import replace
 
 import pytest
 
+from models_registry.request_filters import NO_FILTERS, RequestFilters
 from scheduler.core.events import Released
 from scheduler.core.planner import Planner
 from scheduler.core.values import Config
@@ -109,6 +111,27 @@ async def test_a_lease_names_the_instance_and_where_it_listens():
         assert reply["ok"]["instance"] == 1
         assert reply["ok"]["address"].endswith(".sock")
         assert stage.leases() == 1
+
+
+async def test_a_lease_says_how_its_request_is_filtered_by_the_name_that_was_asked():
+    filters = RequestFilters(("seed",), {}, {"n": 1}, {"alias": {"n": 2}})
+    served = preset("a", parallel=4, aliases=("alias", "other"), filters=filters)
+    async with serving(served) as (stage, socket), wired(socket) as wire:
+        told = []
+        for id, name in enumerate(["a", "other", "alias"]):
+            reply = await wire.ask({"op": "acquire", "id": id, "preset": name})
+            told.append(reply["ok"]["filters"])
+        stage.offers(replace(served, filters=NO_FILTERS), revision=2)
+        after = await wire.ask({"op": "acquire", "id": 9, "preset": "a"})
+
+        assert told == [
+            {"strip": ["seed"], "set": {"n": 1}},
+            {"strip": ["seed"], "set": {"n": 1}},
+            {"strip": ["seed"], "set": {"n": 2}},
+        ]
+        assert "filters" not in after["ok"]
+        assert after["ok"]["instance"] == 1  # an edit of filters starts nothing anew
+        assert stage.starts == ["a"]
 
 
 async def test_a_lease_is_explained_by_its_acquires_id_on_its_own_connection_only():
