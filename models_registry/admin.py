@@ -91,17 +91,13 @@ class ModelFileAdmin(HistoryAdmin):
             return HttpResponseNotAllowed(["POST"])
         if not self._may_rescan(request):
             raise PermissionDenied
-        try:
-            report = rescan_sources()
-        except ModelsFolderMissing as error:
-            messages.error(request, str(error))
-        else:
-            for words in report.vanished:
-                messages.error(request, words)
-            summary, *details = (line for line in report.lines() if line not in report.vanished)
-            messages.success(request, summary)
-            for line in details[:_LINES_SHOWN]:
-                messages.info(request, line)
+        report = rescan_sources()
+        for words in report.vanished:
+            messages.error(request, words)
+        summary, *details = (line for line in report.lines() if line not in report.vanished)
+        messages.success(request, summary)
+        for line in details[:_LINES_SHOWN]:
+            messages.info(request, line)
         return HttpResponseRedirect(reverse("admin:models_registry_modelfile_changelist"))
 
 

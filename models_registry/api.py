@@ -11,6 +11,7 @@ from ninja import Query, Router, Status
 from models_registry import editing, fitting, ports
 from models_registry.access import Needs, asker_of
 from models_registry.describing import described
+from models_registry.discovery import Report
 from models_registry.models import Alias, Measurement, ModelFile, Preset
 from models_registry.ports import FitAnswer
 from models_registry.schemas import (
@@ -31,11 +32,14 @@ from models_registry.schemas import (
     PresetIn,
     PresetOut,
     PresetPatch,
+    RescanOut,
     UnloadQuery,
 )
 from models_registry.shapes import Page, Paged
+from models_registry.tasks import rescan_sources
 
 models = Router(tags=["models"])
+rescan = Router(tags=["models"])
 presets = Router(tags=["presets"])
 fit = Router(tags=["presets"])
 aliases = Router(tags=["aliases"])
@@ -77,6 +81,12 @@ def delete_model_file(request: HttpRequest, id: int, query: Query[Cascade]) -> S
     """Forget the row; the file itself stays on disk."""
     editing.delete_model_file(id, asker_of(request), cascade=query.cascade)
     return Status(204, None)
+
+
+@rescan.post("", auth=ADD_FILES, response=RescanOut)
+def rescan_now(request: HttpRequest) -> Report:
+    """Look into the folders in which models lie, as the settings name them."""
+    return rescan_sources()
 
 
 # What can be asked of a preset: before `{path:name}`, which would take the ending as well ------

@@ -1,4 +1,5 @@
-"""The two job queues: downloads and measures apart, so that neither waits for the other.
+"""The job queues: downloads, measures and the reading of headers apart, so that none waits for
+another.
 
 The registry's jobs are declared at the end of this file, the scheduler's in scheduler/tasks.py; all
 run in `manage.py runjobs`. A job loads by key, may run twice, and is enqueued on commit.
@@ -20,7 +21,6 @@ from django.db import close_old_connections
 from huey import Huey, PriorityRedisHuey, SqliteHuey, crontab
 from huey.exceptions import ConfigurationError
 
-from models_registry.errors import ModelsFolderMissing
 from models_registry.tasks import rescan_sources
 
 logger = logging.getLogger(__name__)
@@ -55,6 +55,7 @@ def _queue_errors() -> tuple[type[Exception], ...]:
 
 downloads = _queue("downloads")
 measures = _queue("measures")
+headers = _queue("headers")
 QUEUE_ERRORS = _queue_errors()
 
 
@@ -84,13 +85,7 @@ def nightly(queue: Huey, job: Callable[[], R], *, name: str, hour: int, minute: 
 
 
 def _rescan() -> None:
-    """The admin's "rescan" button. What a person can cure is said without a traceback."""
-    try:
-        report = rescan_sources()
-    except ModelsFolderMissing as error:
-        logger.warning("rescan: %s", error)
-        return
-    for line in report.lines():
+    for line in rescan_sources().lines():
         logger.info("rescan: %s", line)
 
 

@@ -202,7 +202,10 @@ class PresetOut(Schema):
 class EffectiveOptionOut(Schema):
     key: str
     value: str
-    layer: str = Field(description="default, environment, model_file, preset or command_line.")
+    layer: str = Field(
+        description="default, environment, model_file, global, base, preset_file, preset or "
+        "command_line."
+    )
     where: str = Field(description="The same in words.")
     locked: bool = Field(description="Set by serve's own command line: a preset cannot change it.")
 
@@ -295,6 +298,21 @@ class PresetFilter(Page):
             "model_file": self.model_file,
         }
         return {name: value for name, value in asked.items() if value is not None}
+
+
+# Rescan -----------------------------------------------------------------------------------
+
+
+class RescanOut(Schema):
+    found: dict[str, int] = Field(description="Models in each source that could be read.")
+    added: list[str] = Field(description="Presets that were made.")
+    updated: list[str] = Field(description="Paths and presets that changed.")
+    missing: list[str] = Field(description="Paths that are gone; what was made of them stays.")
+    returned: list[str] = Field(description="Paths that were missing before.")
+    conflicts: list[str] = Field(description="Names that more than one model wants.")
+    problems: list[str] = Field(description="Files and folders that could not be read.")
+    notes: list[str] = Field(description="What of a new model's source could not be taken.")
+    vanished: list[str] = Field(description="Sources that could not be listed, left as they were.")
 
 
 # Measurements -----------------------------------------------------------------------------

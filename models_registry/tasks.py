@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from models_registry.discovery import Report, rescan
-from models_registry.errors import ModelsFolderMissing
+from models_registry.indexing import index_soon
 from models_registry.sources.reading import Places, configured_places
+
+NOTHING = (
+    "no models folder is known here: name it with --models-dir FOLDER (of serve, or of "
+    "`manage.py rescan`, which does not see serve's), or set CORRAL_MODELS_DIR for both"
+)
 
 
 def rescan_sources(places: Places | None = None) -> Report:
-    """Rescan `places`, else what this process's settings name. Raises ModelsFolderMissing when
-    there is nothing to look into; a folder that has vanished is in the report."""
+    """Rescan `places`, else what this process's settings name. What could not be looked into is in
+    the report, also that there is nothing to look into."""
     places = configured_places() if places is None else places
     if not places.folders():
-        raise ModelsFolderMissing(
-            "no models folder is known here: name it with --models-dir FOLDER (of serve, or of "
-            "`manage.py rescan`, which does not see serve's), or set CORRAL_MODELS_DIR for both"
-        )
-    return rescan(places)
+        return Report(vanished=[NOTHING])
+    report = rescan(places)
+    index_soon()  # also when no row changed: a file may have
+    return report

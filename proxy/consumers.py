@@ -21,6 +21,7 @@ from proxy.headers import client_request_id, head_for_child, refuse_odd_headers
 from proxy.keys import Caller, KeyRing
 from proxy.parsing import Parsing
 from proxy.relay import AnswerCut, Reader, Relay
+from proxy.reloading import Reload, reload_asked
 from proxy.stickiness import sticky_of
 from proxy.watch import CLIENT_GONE, Cause, Interrupted, Receive, Watch
 from scheduler.client import SchedulerClient
@@ -64,6 +65,7 @@ class GatewayApp:
             self._config.control_socket, self._config.reconnect_wait_seconds
         )
         self._models = listing.ModelList()
+        self._reload = Reload()
         self._carriers: Carriers | None = None
         self._running: set[Watch] = set()
         self._none_running = asyncio.Event()
@@ -105,6 +107,7 @@ class GatewayApp:
         """What abandoned answers still hold ends with the connection to the scheduler."""
         await self._keys.close()
         await self._models.close()
+        await self._reload.close()
         if self._carriers is not None:
             carriers, self._carriers = self._carriers, None
             await carriers.abandoned.close()
@@ -159,6 +162,8 @@ class GatewayApp:
                     )
                 payload = listing.props(self._config)
             case _:
+                if reload_asked(request.scope["query_string"]):
+                    await self._reload.done()
                 payload = await self._models.body((await self._started()).scheduler)
         headers = [(b"cache-control", b"no-store")]
         await send_json(request.send, status, payload, request.id.encode(), headers)

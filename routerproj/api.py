@@ -40,6 +40,7 @@ answer_refusals(api)
 api.add_decorator(known_names_only)
 
 api.add_router("/models", registry.models)
+api.add_router("/rescan", registry.rescan)
 api.add_router("/presets", registry.presets)
 api.add_router("/fit", registry.fit)
 api.add_router("/aliases", registry.aliases)

@@ -57,7 +57,7 @@ def test_there_are_routes_to_walk():
     assert len(OPERATIONS) >= 30
     for start in (
         "models", "presets", "fit", "aliases", "instances", "devices", "queue", "record", "keys",
-        "teams", "status",
+        "teams", "status", "rescan",
     ):  # fmt: skip
         assert any(path.startswith(f"/{start}") for path in paths), start
 

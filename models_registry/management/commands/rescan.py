@@ -8,7 +8,6 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from models_registry.errors import ModelsFolderMissing
 from models_registry.sources.reading import configured_places
 from models_registry.tasks import rescan_sources
 
@@ -28,10 +27,7 @@ class Command(BaseCommand):
         places = configured_places()
         if folder:
             places = replace(places, models_dir=folder.expanduser().absolute())
-        try:
-            report = rescan_sources(places)
-        except ModelsFolderMissing as error:
-            raise CommandError(str(error)) from error
+        report = rescan_sources(places)
         for line in report.lines():
             self.stdout.write(line)
         if report.vanished:
