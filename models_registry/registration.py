@@ -13,8 +13,16 @@ from models_registry.naming import file_stem, name_problem, valid_name
 from models_registry.validation import file_problem
 
 
-def register_model(path: str | Path, name: str = "", source: str = Source.COMMAND_LINE) -> Preset:
-    """The preset `name` (the file's name when empty) for the GGUF at `path`, made if need be.
+def register_model(
+    path: str | Path,
+    name: str = "",
+    source: str = Source.COMMAND_LINE,
+    *,
+    mmproj: str = "",
+    draft: str = "",
+) -> Preset:
+    """The preset `name` (the file's name when empty) for the GGUF at `path`, made if need be. A row
+    of the same source gets the companions that are named.
 
     Called again it changes nothing, except that a preset of the same source is turned to the file
     named now. Raises NotRegistered when the file cannot be read or the name belongs to another.
@@ -27,6 +35,8 @@ def register_model(path: str | Path, name: str = "", source: str = Source.COMMAN
         raise NotRegistered(f"{name!r} cannot be a model's name: {problem}")
     with transaction.atomic():
         model_file = model_file_at(str(file), source)
+        if model_file.source == source:
+            _complete(model_file, mmproj, draft)
         return _preset(name, model_file, source)
 
 
@@ -36,6 +46,17 @@ def model_file_at(path: str, source: str) -> ModelFile:
         path=path, defaults={"source": source, "size": files_state(path).size}
     )
     return model_file
+
+
+def _complete(model_file: ModelFile, mmproj: str, draft: str) -> None:
+    """As it is on disk now, with the companions that came with it; others stay."""
+    before = (model_file.mmproj, model_file.draft, model_file.size, model_file.missing_since)
+    model_file.mmproj = mmproj or model_file.mmproj
+    model_file.draft = draft or model_file.draft
+    model_file.size = files_state(model_file.path).size
+    model_file.missing_since = None
+    if before != (model_file.mmproj, model_file.draft, model_file.size, None):
+        model_file.save()
 
 
 def _preset(name: str, model_file: ModelFile, source: str) -> Preset:

@@ -13,6 +13,7 @@ from pathlib import Path
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
+from models_registry.downloads.addresses import parse_hosts
 from routerproj.admin_look import UNFOLD as UNFOLD
 from routerproj.environment import Environment
 from routerproj.logs import logging_config
@@ -64,6 +65,13 @@ CORRAL_OLLAMA_MODELS = env.text("CORRAL_OLLAMA_MODELS")
 """The folder of Ollama's store, or `auto` for where Ollama looks for it; empty: none."""
 CORRAL_RESCAN_EVERY = env.seconds("CORRAL_RESCAN_EVERY", default=0.0)
 """Seconds between two looks whether the sources have changed; 0: only when somebody asks."""
+CORRAL_DOWNLOADS = env.whole("CORRAL_DOWNLOADS", default=2, least=1, most=16)
+"""Downloads at once."""
+CORRAL_DOWNLOAD_HOSTS = parse_hosts(env.checked("CORRAL_DOWNLOAD_HOSTS", check=parse_hosts))
+"""Where plain URLs may lead, also by a redirect: names, `*.example.com`, `*`, or with their scheme
+(http://10.0.0.5:8000) such as have a private address."""
+CORRAL_HF_ENDPOINT = env.text("HF_ENDPOINT", "MODEL_ENDPOINT", default="https://huggingface.co")
+CORRAL_OLLAMA_REGISTRY = env.text("CORRAL_OLLAMA_REGISTRY", default="https://registry.ollama.ai")
 CORRAL_COMMAND_LINE = env.table("CORRAL_COMMAND_LINE")
 """`serve`'s own llama-server options by canonical key, the highest layer over every preset."""
 CORRAL_DEMO = env.flag("CORRAL_DEMO", default=True)

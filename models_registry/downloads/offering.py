@@ -1,0 +1,55 @@
+"""A fetched model becomes one that is offered, under the name that a rescan would give it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from models_registry.downloads import targets
+from models_registry.downloads.hub import name_by_file
+from models_registry.downloads.planned import Plan, PlannedFile
+from models_registry.errors import NotRegistered
+from models_registry.models import Alias, Download, Preset, Source
+from models_registry.registration import register_model
+
+
+def offer(plan: Plan, row: Download) -> tuple[str, str]:
+    """(its name, what to say of it): the second is empty, or why it is not offered, or notes."""
+    model, mmproj, draft = (plan.of_role(role) for role in ("model", "mmproj", "draft"))
+    assert model is not None, "a plan has a model"
+    name = _name(plan, row, model)
+    try:
+        preset = register_model(
+            model.place,
+            name,
+            Source.CACHE if row.kind == Download.Kind.HUB else Source.DOWNLOAD,
+            mmproj=mmproj.place if mmproj else "",
+            draft=draft.place if draft else "",
+        )
+    except NotRegistered as error:
+        return name, f"it is fetched, and not offered under its name: {error}"
+    _name_repository(preset, row)
+    return name, "; ".join(plan.notes)
+
+
+def _name(plan: Plan, row: Download, model: PlannedFile) -> str:
+    """Another file of the same repository may have the name already, and be there still."""
+    if row.kind != Download.Kind.HUB:
+        return plan.name
+    preset = Preset.objects.select_related("model_file").filter(name=plan.name).first()
+    if preset is None or preset.model_file.path == model.place:
+        return plan.name
+    other = Path(preset.model_file.path)
+    snapshot = Path(model.place.removesuffix(model.path))
+    if not other.is_relative_to(snapshot) or not other.exists():
+        return plan.name
+    return name_by_file(plan.name.partition(":")[0], model.path)
+
+
+def _name_repository(preset: Preset, row: Download) -> None:
+    """`user/repo` alone finds its first model, as in llama.cpp."""
+    if row.kind != Download.Kind.HUB:
+        return
+    repo = targets.hub_target(row.target).repo
+    taken = Alias.objects.filter(name=repo).exists() or Preset.objects.filter(name=repo).exists()
+    if not taken:
+        Alias.objects.create(name=repo, preset=preset)

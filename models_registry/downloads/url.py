@@ -1,0 +1,82 @@
+"""Models at a plain URL: how large they are, and where they come to lie."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+from models_registry.downloads.addresses import Rules
+from models_registry.downloads.places import part_and_lock
+from models_registry.downloads.planned import Plan, PlannedFile, Refused
+from models_registry.downloads.targets import UrlTarget
+from models_registry.downloads.wire import Answer, Line, ask
+from models_registry.naming import shard_names, shards_problem
+
+_TOTAL = re.compile(r"bytes [0-9]+-[0-9]+/([0-9]+)")
+
+
+def plan(
+    target: UrlTarget, *, folder: Path, rules: Rules, secret: Mapping[str, str], line: Line
+) -> Plan:
+    """Of a sharded model all shards. Each file is asked for its first bytes only.
+
+    Raises Refused, Trouble or Ended.
+    """
+    if problem := shards_problem(target.file):
+        raise Refused(f"{target.file} {problem}")
+    names = shard_names(target.file)
+    if len(names) > 1 and target.sha256:
+        raise Refused("a checksum in the URL is of one file; this model has several")
+    files = tuple(_planned(target, name, folder, rules, secret, line) for name in names)
+    return Plan(name=target.name, folder=str(folder), files=files)
+
+
+def _planned(
+    target: UrlTarget,
+    name: str,
+    folder: Path,
+    rules: Rules,
+    secret: Mapping[str, str],
+    line: Line,
+) -> PlannedFile:
+    url = _sibling(target.url, target.file, name)
+    with closing(ask(url, rules, line, {"Range": "bytes=0-3"}, secret=secret)) as answer:
+        size, validator = size_of(answer), _validator(answer)
+    part, lock = part_and_lock(folder, url)
+    return PlannedFile(
+        path=name,
+        url=url,
+        size=size,
+        checksum=f"sha256:{target.sha256}" if target.sha256 else "",
+        at=str(folder / name),
+        part=str(part),
+        lock=str(lock),
+        validator=validator,
+    )
+
+
+def size_of(answer: Answer) -> int | None:
+    """Bytes of the whole file, by either kind of answer."""
+    if answer.status == 206:
+        match = _TOTAL.fullmatch(answer.headers.get("Content-Range", ""))
+        return int(match[1]) if match else None
+    length = answer.headers.get("Content-Length", "")
+    return int(length) if length.isascii() and length.isdigit() else None
+
+
+def _validator(answer: Answer) -> str:
+    """A strong ETag or the date of the last change; empty when two states cannot be told apart."""
+    tag = answer.headers.get("ETag", "")
+    return tag if tag and not tag.startswith("W/") else answer.headers.get("Last-Modified", "")
+
+
+def _sibling(url: str, file: str, name: str) -> str:
+    """The same address with another last segment."""
+    if name == file:
+        return url
+    head, _, query = url.partition("?")
+    changed = head.rpartition("/")[0] + "/" + quote(name)
+    return f"{changed}?{query}" if query else changed
