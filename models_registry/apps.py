@@ -8,7 +8,12 @@ class ModelsRegistryConfig(AppConfig):
     verbose_name = "Models"
 
     def ready(self) -> None:
-        from models_registry import history, revision  # they need the models, loaded only now
+        from models_registry import (  # they need the models, loaded only now
+            history,
+            indexing,
+            revision,
+        )
 
         revision.connect()
         history.connect()
+        indexing.connect()

@@ -1,13 +1,20 @@
-"""What model files' headers say, kept in rows: each state of a file is read once."""
+"""What model files' headers say, kept in rows: each state of a file is read once.
+
+The work is a job (models_registry/index_jobs.py), ordered with `index_soon()`: after every change
+of a model file's row by itself, and by whoever looked at the files.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from importlib import import_module
 from time import monotonic
+from typing import Any
 
 from django.db import transaction
+from django.db.models.signals import post_save
 
 from models_registry.gguf.metadata import Answer, Ask, Metadata, ReaderBroken, read_many
 from models_registry.models import FileMetadata, ModelFile
@@ -105,3 +112,26 @@ def _keep(answers: Sequence[Answer]) -> None:
         FileMetadata.objects.bulk_create(
             rows, update_conflicts=True, unique_fields=["model_file"], update_fields=_WRITTEN
         )
+
+
+# When ------------------------------------------------------------------------------------------
+
+
+def index_soon() -> None:
+    """Order the job when the transaction under way has committed, once for all its changes."""
+    connection = transaction.get_connection()
+    if not any(entry[1] is _order for entry in connection.run_on_commit):
+        transaction.on_commit(_order)
+
+
+def _order() -> None:
+    import_module("models_registry.index_jobs").order()
+
+
+def _changed(**_: Any) -> None:
+    index_soon()
+
+
+def connect() -> None:
+    """Called once, when Django is ready."""
+    post_save.connect(_changed, sender=ModelFile, dispatch_uid="models_registry.indexing")

@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from huey.consumer import Consumer
 
-from models_registry.jobs import downloads, measures
+from models_registry.jobs import downloads, headers, measures
 from scheduler.heartbeat import BEAT_SECONDS, Heartbeat
 
 LONGEST_DELAY_SECONDS = 0.1
@@ -19,7 +19,7 @@ LONGEST_DELAY_SECONDS = 0.1
 SHUTDOWN_SECONDS = 3
 """A job that runs longer is abandoned: jobs are safe to run again."""
 
-TASK_MODULES = ("models_registry.jobs", "scheduler.tasks")
+TASK_MODULES = ("models_registry.jobs", "models_registry.index_jobs", "scheduler.tasks")
 """Importing them puts their jobs on the queues."""
 
 
@@ -41,12 +41,12 @@ def consumers() -> list[QuietConsumer]:
             max_delay=LONGEST_DELAY_SECONDS,
             shutdown_timeout=SHUTDOWN_SECONDS,
         )
-        for queue in (downloads, measures)
+        for queue in (downloads, measures, headers)
     ]
 
 
 class Command(BaseCommand):
-    help = "Runs the background jobs: downloads and measures, each in a queue of its own."
+    help = "Runs the background jobs: downloads, measures and headers, each in a queue of its own."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -59,7 +59,7 @@ class Command(BaseCommand):
         running = consumers()
         for consumer in running:
             consumer.start()
-        self.stdout.write("jobs run: downloads, measures")
+        self.stdout.write("jobs run: downloads, measures, headers")
         self.stdout.flush()
         try:
             self._watch(running, stop, Heartbeat(heartbeat))
