@@ -24,6 +24,11 @@ class NotRegistered(Exception):
     """A model named on the command line could not be registered."""
 
 
+class ImportRefused(Exception):
+    """A file of another program's cannot be read. The message says why and, where that is known, in
+    which line; nothing was changed for it."""
+
+
 class ManagementRefused(Exception):
     """The management API will not do it. `code` is one of scheduler.protocol.ERRORS; `param` names
     the field at fault, where there is one."""
