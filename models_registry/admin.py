@@ -24,7 +24,9 @@ from models_registry.admin_base import (
 )
 from models_registry.admin_history import HistoryAdmin
 from models_registry.admin_presets import PresetAdmin as PresetAdmin
-from models_registry.errors import ModelsFolderMissing
+from models_registry.admin_sharing import GlobalPresetAdmin as GlobalPresetAdmin
+from models_registry.admin_sharing import GroupAdmin as GroupAdmin
+from models_registry.admin_sharing import ProfileAdmin as ProfileAdmin
 from models_registry.model_paths import files_state
 from models_registry.models import Alias, Measurement, ModelFile
 from models_registry.tasks import rescan_sources

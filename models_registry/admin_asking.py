@@ -49,38 +49,66 @@ def ask(request: HttpRequest, verb: str, presets: Iterable[Preset]) -> None:
     if verb in PINS:
         _pin(request, presets, pinned=PINS[verb])
         return
+    told = Told()
     for preset in presets:
-        _ask(request, WISHES[verb], preset.name)
+        try:
+            _ask(told, WISHES[verb], preset.name)
+        except ports.SchedulerUnavailable as error:
+            # Nobody will answer for the others either, and each question waits.
+            told.add(messages.ERROR, f"{preset.name}: the scheduler does not answer: {error}")
+            break
+    told.send(request)
 
 
-def _ask(request: HttpRequest, wish: Wish, name: str) -> None:
+def _ask(told: Told, wish: Wish, name: str) -> None:
     try:
         answer = wish.ask(ports.scheduler(), name)
-    except ports.SchedulerUnavailable as error:
-        messages.error(request, f"{name}: the scheduler does not answer: {error}")
     except ports.SchedulerRefused as error:
-        messages.error(request, f"{name}: {error}")
+        told.add(messages.ERROR, f"{name}: {error}")
     else:
         if wish.idle and not answer:
-            messages.info(request, f"{name} {wish.idle}.")
+            told.add(messages.INFO, f"{name} {wish.idle}.")
         else:
-            messages.success(request, f"{name} {wish.done}.")
+            told.add(messages.SUCCESS, f"{name} {wish.done}.")
+
+
+class Told:
+    """What is said of one row after the other; of many alike, the first ones and how many more."""
+
+    def __init__(self) -> None:
+        self._texts: dict[int, list[str]] = {}
+
+    def add(self, level: int, text: str) -> None:
+        self._texts.setdefault(level, []).append(text)
+
+    def send(self, request: HttpRequest) -> None:
+        for level, texts in self._texts.items():
+            for text in texts[:MOST_TOLD]:
+                messages.add_message(request, level, text)
+            if (more := len(texts) - MOST_TOLD) > 0:
+                messages.add_message(request, level, f"So it is with {more} more.")
+
+
+MOST_TOLD = 10
+"""Messages travel in a cookie first, and nobody reads a hundred."""
 
 
 def _pin(request: HttpRequest, presets: Iterable[Preset], *, pinned: bool) -> None:
     """An edit of the row like any other; the scheduler learns of it as of any other."""
     word = "pinned" if pinned else "unpinned"
-    for preset in presets:
-        with transaction.atomic():
-            row = Preset.objects.select_for_update().get(pk=preset.pk)
+    told = Told()
+    meaning = "never evicted for another model" if pinned else "may be evicted again"
+    with transaction.atomic():
+        keys = [preset.pk for preset in presets]
+        for row in Preset.objects.select_for_update().filter(pk__in=keys):
             if row.pinned == pinned:
-                messages.info(request, f"{row.name} was {word} already.")
+                told.add(messages.INFO, f"{row.name} was {word} already.")
                 continue
             row.pinned = pinned
             row._change_reason = word  # type: ignore[attr-defined]
             row.save(update_fields=["pinned"])
-        meaning = "never evicted for another model" if pinned else "may be evicted again"
-        messages.success(request, f"{row.name} is {word}: {meaning}.")
+            told.add(messages.SUCCESS, f"{row.name} is {word}: {meaning}.")
+    told.send(request)
     if live.live_statuses().away:
         messages.warning(
             request, "The scheduler does not answer: it sees the change when it is back."

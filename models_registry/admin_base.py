@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
+from django.db.models import JSONField
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from unfold.widgets import UnfoldAdminTextareaWidget
 
 from models_registry.model_paths import files_state
 from models_registry.models import ModelFile
+from models_registry.object_field import ObjectField
 
 if TYPE_CHECKING:  # Django's stubs are generic where its classes are not, and unfold has none
     _Admin = admin.ModelAdmin[Any]
@@ -24,8 +27,16 @@ else:
 NOTHING = "-"
 
 
+_LINES = UnfoldAdminTextareaWidget({"rows": 4, "spellcheck": "false", "class": "font-mono"})
+
+OBJECTS: Any = {JSONField: {"form_class": ObjectField, "widget": _LINES}}
+"""`formfield_overrides`: what people edit as JSON is an object."""
+
+
 class CorralAdmin(_Admin):
     """What all pages share."""
+
+    formfield_overrides = OBJECTS
 
     def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
         field = super().formfield_for_dbfield(db_field, request, **kwargs)
@@ -81,6 +92,11 @@ class ReadOnlyAdmin(CorralAdmin):
         return False
 
 
+def may_do_everything(request: HttpRequest) -> bool:
+    """See models_registry.restricted."""
+    return bool(getattr(request.user, "is_superuser", False))
+
+
 def badge(text: str, colour: str = "") -> SafeString:
     """`colour`: good, busy, warn, bad, or nothing in particular."""
     return format_html('<span class="corral-badge {}">{}</span>', colour, text)
@@ -105,17 +121,10 @@ def mebibytes(size: int) -> str:
     return f"{size / 2**20:,.1f} MiB"
 
 
-def link(model: str, pk: int, text: str) -> SafeString:
+def link(model: str, pk: int, text: str, title: str = "") -> SafeString:
     url = reverse(f"admin:models_registry_{model}_change", args=[pk])
-    return format_html('<a href="{}">{}</a>', url, text)
-
-
-def file_link(model_file: ModelFile) -> SafeString:
-    """With a badge when the file is not where it was."""
-    linked = link("modelfile", model_file.pk, model_file.path)
-    if not file_problem(model_file):
-        return linked
-    return format_html("{} {}", linked, badge("file missing", "bad"))
+    titled = format_html(' title="{}"', title) if title else ""
+    return format_html('<a href="{}"{}>{}</a>', url, titled, text)
 
 
 def file_problem(model_file: ModelFile) -> str:

@@ -126,7 +126,8 @@ class HistoryAdmin(CorralAdmin):
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """A save that changes nothing makes no version."""
-        if not change or form.changed_data:
+        own = {field.name for field in obj._meta.concrete_fields}
+        if not change or own & {*form.changed_data}:
             super().save_model(request, obj, form, change)
 
     # Going back -------------------------------------------------------------------------
@@ -143,6 +144,7 @@ class HistoryAdmin(CorralAdmin):
         row.full_clean()
         row._change_reason = f"back to {history.moment(record)}"
         self.save_gone_back(request, row, was)
+        history.put_members(row, record)
         log = self.log_addition if present is None else self.log_change
         log(request, row, row._change_reason)
         return row

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db.models import Field, ForeignKey, Max, Model, QuerySet
+from django.db.models import Field, ForeignKey, ManyToManyField, Max, Model, QuerySet
 from django.db.models.signals import pre_delete
 from django.utils import timezone
 
 from models_registry.models import Alias, ModelFile, Preset
+from models_registry.restricted import masked
 
 Record = Any
 
@@ -112,10 +113,38 @@ def tracked(model: type[Model]) -> list[Field[Any, Any]]:
     ]
 
 
+def members(model: type[Model]) -> tuple[ManyToManyField[Any, Any], ...]:
+    """The fields that hold several rows and that a record keeps."""
+    history: Any = getattr(model, "history")  # noqa: B009
+    return tuple(getattr(history.model, "_history_m2m_fields", ()))
+
+
+def members_of(row: Any, field: ManyToManyField[Any, Any]) -> list[int]:
+    """The primary keys in `field` of a row or of a record."""
+    if not hasattr(row, "history_id"):
+        rows = getattr(row, field.name) if row.pk is not None else None
+        return sorted(rows.values_list("pk", flat=True)) if rows is not None else []
+    if row.history_type == "-":  # what a deleted row held is in the record before
+        before = records_of(row.instance_type, getattr(row, key_of(row.instance_type)))
+        row = before.filter(history_id__lt=row.history_id).first() or row
+    key = f"{field.m2m_reverse_field_name()}_id"
+    return sorted(getattr(row, field.name).values_list(key, flat=True))
+
+
+def put_members(row: Any, record: Record) -> None:
+    """As they were then, but for those that are deleted by now."""
+    for field in members(record.instance_type):
+        keys = members_of(record, field)
+        there: Any = field.related_model
+        getattr(row, field.name).set(there._default_manager.filter(pk__in=keys))
+
+
 def values_of(record: Record) -> list[tuple[str, str]]:
     """(field, value) for people, without what is unset."""
     shown = _Shown()
-    pairs = [(field, shown.value(field, record)) for field in tracked(record.instance_type)]
+    model = record.instance_type
+    pairs: list[tuple[Any, str]] = [(each, shown.value(each, record)) for each in tracked(model)]
+    pairs += [(each, shown.members(each, members_of(record, each))) for each in members(model)]
     return [(str(field.verbose_name), value) for field, value in pairs if value != "unset"]
 
 
@@ -127,18 +156,35 @@ class _Shown:
 
     def changes(self, old: Any, new: Any) -> tuple[Change, ...]:
         model: type[Model] = getattr(old, "instance_type", getattr(new, "instance_type", type(new)))
-        return tuple(
+        found = [
             Change(
                 field.name, str(field.verbose_name), self.value(field, old), self.value(field, new)
             )
             for field in tracked(model)
             if getattr(old, field.attname) != getattr(new, field.attname)
-        )
+        ]
+        for field in members(model):
+            before, after = members_of(old, field), members_of(new, field)
+            if before != after:
+                texts = self.members(field, before), self.members(field, after)
+                found.append(Change(field.name, str(field.verbose_name), *texts))
+        return tuple(found)
+
+    def members(self, field: ManyToManyField[Any, Any], keys: Sequence[int]) -> str:
+        model: Any = field.related_model
+        found = model._default_manager.in_bulk(list(keys))
+        names = sorted(str(row) for row in found.values())
+        if gone := len(keys) - len(found):
+            names.append(f"{gone} that were deleted")
+        text = ", ".join(names) or "unset"
+        return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
 
     def value(self, field: Field[Any, Any], row: Any) -> str:
         value = getattr(row, field.attname)
         if value is None or value in ("", {}, []):
             return "unset"
+        if field.name == "environment":
+            value = masked(value)
         if isinstance(value, bool):
             return "yes" if value else "no"
         if isinstance(field, ForeignKey):

@@ -6,8 +6,9 @@ admin's views; each raises SchedulerUnavailable when nobody answers on the contr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
@@ -84,7 +85,8 @@ class PresetStatus:
     `failure` is empty, or the reason and last words of the last failed load, and `exit` how its
     child ended. `stale`: what runs was started before the preset's last change. `progress` is 0 to
     1 while it loads. `holdup` says in words what its waiters wait for, but for its own load.
-    `running` are its instances.
+    `running` are its instances. `need` is what it takes at its smallest, in bytes by device; empty
+    until it is measured as it is now.
     """
 
     state: str
@@ -96,6 +98,7 @@ class PresetStatus:
     exit: str = ""
     holdup: str = ""
     running: tuple[Running, ...] = ()
+    need: Mapping[str, int] = field(default_factory=dict)
 
 
 class Scheduler(Protocol):
@@ -133,7 +136,13 @@ class Scheduler(Protocol):
         ...
 
     def statuses(self) -> dict[str, PresetStatus]:
-        """By preset name; presets that are unloaded and never failed may be missing."""
+        """By preset name; presets that are unloaded, never failed and were not measured may be
+        missing."""
+        ...
+
+    def last_used(self, presets: Collection[str]) -> dict[str, datetime]:
+        """When the last instance of each ended, or, while one runs, when it was started. By the
+        record, which ends somewhere; asks no process."""
         ...
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,10 @@ from models_registry.engine_path import llama_server
 from models_registry.errors import EngineMissing, OptionError
 from models_registry.models import Preset
 from models_registry.policy import GATEWAYS_OWN, gateways_own
+from models_registry.policy_keys import tag_words
 from models_registry.preset_options import COLUMNS
+from models_registry.restricted import RESTRICTED
+from models_registry.tags import joined
 
 if TYPE_CHECKING:  # generic for the type checker only
     _PresetModelForm = forms.ModelForm[Preset]
@@ -32,8 +36,8 @@ class PresetForm(_PresetModelForm):
     """Carries the version that its values were read from. A newer one refuses the save, once: the
     form then shows the new version, with what was typed and with the others' changes elsewhere."""
 
-    may_edit_extra_options = True
-    """Whoever may write any option may make the engine take any memory and time: superusers."""
+    may_do_everything = True
+    """See models_registry.restricted."""
 
     seen_version = forms.IntegerField(required=False, widget=forms.HiddenInput)
 
@@ -54,8 +58,8 @@ class PresetForm(_PresetModelForm):
         for name in GATEWAYS_OWN.keys() & self.fields.keys():
             told = f"unset: {gateways_own(name)} (gateway)"
             self.fields[name].widget.attrs["placeholder"] = told
-        if "extra_options" in self.fields and not self.may_edit_extra_options:
-            field = self.fields["extra_options"]
+        for name in () if self.may_do_everything else self.fields.keys() & {*RESTRICTED}:
+            field = self.fields[name]
             field.disabled = True
             field.help_text = format_html("{} Only superusers may edit them.", field.help_text)
 
@@ -82,6 +86,9 @@ class PresetForm(_PresetModelForm):
             key,
             value,
         )
+
+    def clean_tags(self) -> str:
+        return joined(tag_words(self.cleaned_data["tags"]))
 
     # Two people at once -----------------------------------------------------------------
 
@@ -138,6 +145,8 @@ def _put(data: Any, name: str, field: forms.Field, value: Any) -> None:
             data[name] = "on"
     elif isinstance(field, forms.NullBooleanField):
         data[name] = {True: "true", False: "false", None: "unknown"}[value]
+    elif isinstance(field, forms.JSONField):
+        data[name] = json.dumps(value)
     else:
         data[name] = "" if value is None else str(value)
 

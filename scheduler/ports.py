@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
 from django.conf import settings
+from django.db.models import DateTimeField, Max
+from django.db.models.functions import Coalesce
 
 from models_registry.engine_path import llama_server
 from models_registry.launch import LaunchSpec
@@ -93,6 +96,13 @@ class ControlSocketScheduler:
     def statuses(self) -> dict[str, PresetStatus]:
         return statuses_of(msgspec.convert(self._call(Snapshot(id=1)), SnapshotState))
 
+    def last_used(self, presets: Collection[str]) -> dict[str, datetime]:
+        from .models import InstanceRecord  # apps.py reads this file before there are models
+
+        at = Coalesce("ended_at", "started_at", output_field=DateTimeField())
+        rows = InstanceRecord.objects.filter(preset__in=presets).order_by()
+        return dict(rows.values("preset").annotate(at=Max(at)).values_list("preset", "at"))
+
     def command_line(self, preset: str, argv: Sequence[str]) -> tuple[str, ...]:
         from .runtime.engines.llama_server import command_line  # costs what only pages need
 
@@ -130,13 +140,21 @@ def statuses_of(snapshot: SnapshotState) -> dict[str, PresetStatus]:
     queue = {entry.preset: entry for entry in snapshot.queue}
     failures = {failure.preset: failure for failure in snapshot.failures}
     return {
-        name: _status(instances.get(name, []), queue.get(name), failures.get(name))
-        for name in sorted({*instances, *queue, *failures})
+        name: _status(
+            instances.get(name, []),
+            queue.get(name),
+            failures.get(name),
+            snapshot.measured.get(name, {}),
+        )
+        for name in sorted({*instances, *queue, *failures, *snapshot.measured})
     }
 
 
 def _status(
-    instances: list[InstanceState], queued: QueueEntry | None, failure: Failure | None
+    instances: list[InstanceState],
+    queued: QueueEntry | None,
+    failure: Failure | None,
+    need: Mapping[str, int],
 ) -> PresetStatus:
     states = sorted((i.state for i in instances), key=_MOST_ALIVE_FIRST.index)
     holdup = queued.holdup if queued is not None else None
@@ -150,6 +168,7 @@ def _status(
         exit=_exit(failure) if failure is not None else "",
         holdup=_HELD_UP.get(holdup, "") if holdup is not None else "",
         running=tuple(map(_running, instances)),
+        need=need,
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,7 @@ class FakeScheduler:
     answer: dict[str, PresetStatus] = field(default_factory=dict)
     refuses: Exception | None = None
     loaded: bool = True
+    used: dict[str, datetime] = field(default_factory=dict)
     fits: FitAnswer = FITS
     asked: list[tuple[Any, ...]] = field(default_factory=list)
 
@@ -99,6 +101,9 @@ class FakeScheduler:
     def statuses(self) -> dict[str, PresetStatus]:
         self._ask("statuses")
         return self.answer
+
+    def last_used(self, presets: Collection[str]) -> dict[str, datetime]:
+        return {name: at for name, at in self.used.items() if name in presets}
 
     def times(self, question: str) -> int:
         return sum(asked[0] == question for asked in self.asked)

@@ -69,21 +69,6 @@ def test_the_list_shows_states_with_one_question(
     assert scheduler.asked == [("statuses",)]
 
 
-def test_the_list_costs_the_same_queries_for_one_preset_and_for_many(
-    admin_client: Client,
-    scheduler: FakeScheduler,
-    preset: Preset,
-    tmp_path: Path,
-    django_assert_max_num_queries: Any,
-) -> None:
-    for number in range(20):
-        more = make_preset(f"p{number}", make_model_file(tmp_path / f"{number}.gguf"))
-        Alias.objects.create(name=f"q{number}", preset=more)
-
-    with django_assert_max_num_queries(7):
-        admin_client.get(LIST)
-
-
 def test_pages_open_and_say_so_when_the_scheduler_is_away(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch, preset: Preset
 ) -> None:

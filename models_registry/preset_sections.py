@@ -1,0 +1,65 @@
+"""The sections of a preset's form, with what is said of each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def _section(title: str | None, fields: list[str], told: str = "") -> tuple[str | None, Any]:
+    return title, {"fields": fields, "description": told}
+
+
+SECTIONS: list[Any] = [
+    _section(
+        "General",
+        ["name", "model_file", "base", "group", "tags", "unlisted"],
+        "A field left empty is decided by the layers below, and says by which: the presets file, "
+        "the base, the global preset, the engine's environment, or the engine's own default.",
+    ),
+    _section(
+        "Memory and placement",
+        [
+            "ctx_size", "parallel", "cache_type_k", "cache_type_v", "n_gpu_layers", "placement",
+            "context_cap", "replicas",
+        ],
+        "While context or GPU layers are unset, Corral chooses by what was measured: how large the "
+        "context is, and where the model goes. Slots that are set divide the context equally; left "
+        "unset, four share all of it. A change counts at the next load.",
+    ),
+    _section(
+        "Speed",
+        ["threads", "batch_size", "ubatch_size", "flash_attn", "embeddings"],
+        "A change counts at the next load.",
+    ),
+    _section(
+        "Policy",
+        [
+            "pinned", "load_on_startup", "priority", "max_wait", "queue_limit", "min_residency",
+            "keep_alive", "sleep_idle", "readiness_probe", "stop_timeout",
+        ],
+        "How it stands beside the others: who waits, who stays, who goes. A change counts at once, "
+        "without a new load; that of sleeping, which the engine does, at the next load.",
+    ),
+    _section(
+        "Requests",
+        ["request_strip", "request_defaults", "request_set"],
+        "What is changed in the body of a request before the model reads it: first parameters are "
+        "stripped, then defaults fill what is not there, then values are set. The parameters model "
+        "and stream stay as the client wrote them.",
+    ),
+    _section("Environment", ["environment"], "A change counts at the next load."),
+    _section("Other options", ["extra_options"], "A change counts at the next load."),
+]  # fmt: skip
+
+
+def sections(*, masked: bool) -> list[Any]:
+    """With `masked`, the environment is not edited, and shows no secrets."""
+    if not masked:
+        return SECTIONS
+    return [
+        (title, {**section, "fields": [_MASKED.get(name, name) for name in section["fields"]]})
+        for title, section in SECTIONS
+    ]
+
+
+_MASKED = {"environment": "environment_shown"}
