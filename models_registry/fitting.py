@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from models_registry import ports
+from models_registry.engine_path import llama_server
+from models_registry.engine_version import engine_version
 from models_registry.errors import ManagementRefused
 from models_registry.gguf.header import UnreadableHeader
-from models_registry.launch import launch_spec_of
+from models_registry.launch import LaunchSpec, devices_of, launch_spec_of
 from models_registry.models import Preset
 from models_registry.ports import FitAnswer
 
 
 def fit_of(preset: Preset) -> FitAnswer:
-    """As it is saved. Raises SchedulerUnavailable or SchedulerRefused."""
-    return ports.scheduler().fit(preset.name)
+    """As it is saved; by its header where the scheduler does not know yet what it takes. Raises
+    what `fit_edited` raises."""
+    answer = ports.scheduler().fit(preset.name)
+    is_known = not answer.estimated or answer.now.kind or answer.empty.kind
+    return answer if is_known else fit_edited(preset)
 
 
 def fit_edited(preset: Preset) -> FitAnswer:
@@ -22,8 +27,21 @@ def fit_edited(preset: Preset) -> FitAnswer:
     if spec.problem:
         name = preset.name or "it"
         raise ManagementRefused("preset_invalid", f"{name} cannot be started: {spec.problem}")
+    _refuse_unknown_devices(spec)
     try:
         return ports.scheduler().fit_edited(spec)
     except UnreadableHeader as error:
         message = f"the model cannot be read: {error}"
         raise ManagementRefused("preset_invalid", message, "model_file") from error
+
+
+def _refuse_unknown_devices(spec: LaunchSpec) -> None:
+    """The engine ends at once for a device that is not there."""
+    if "device" not in spec.memory_options:
+        return
+    others = {key: value for key, value in spec.memory_options.items() if key != "device"}
+    known = devices_of(others, engine_version(llama_server()))
+    if missing := [each for each in spec.devices if each not in known]:
+        there = f"there are: {', '.join(known)}" if known else "there is none beside the host"
+        message = f"no such device here: {', '.join(missing)}; {there}"
+        raise ManagementRefused("preset_invalid", message, "extra_options")

@@ -14,6 +14,8 @@ _LIMITS = {
     "parallel": (1, 256),
     "ctx-size": (0, 1 << 24),
     "main-gpu": (-1, 255),
+    "batch-size": (1, 1 << 20),
+    "ubatch-size": (1, 1 << 20),
     "sleep-idle-seconds": (1, 2**31 - 1),
 }
 """What nobody means is a slip of the finger. The engine itself starts with no more than 256 slots,
@@ -36,7 +38,12 @@ _SHARES = (
     "up to 16 numbers with commas between them, 3,1",
 )
 """The engine has room for 16 devices."""
+_OVERRIDES = (
+    re.compile(r"[^=,]+=[^,]*[^=,\s](?:,[^=,]+=[^,]*[^=,\s])*"),
+    r"patterns of tensors' names, each with where they go: blk\.[0-3]\..*=CPU",
+)
 _FORMS = {
+    "override-tensor": _OVERRIDES,
     "tensor-split": _SHARES,
     "cpu-mask": _MASK,
     "cpu-mask-batch": _MASK,

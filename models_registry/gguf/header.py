@@ -20,6 +20,8 @@ PROGRAM = Path(__file__).with_name("header_child.py")
 READ_SECONDS = 10.0
 MOST_LAYERS = 1 << 10
 """llama.cpp has room for half as many."""
+MOST_CONTEXT = 1 << 28
+"""Tokens. The longest known have a twentieth of it."""
 MOST_KEPT = 256
 """Headers in memory; one of a large model is some hundred KiB."""
 
@@ -95,8 +97,15 @@ class Header:
 
     @property
     def context_train(self) -> int:
-        """Tokens. Raises UnreadableHeader."""
-        return self.number("context_length")
+        """Tokens. Raises UnreadableHeader, also for more than any model was trained with: the
+        engine counts them in 31 bits, and ends at once."""
+        tokens = self.number("context_length")
+        if tokens > MOST_CONTEXT:
+            raise UnreadableHeader(
+                f"its header claims a context of {tokens:,} tokens, and no model has more than "
+                f"{MOST_CONTEXT:,}: get the file again, from who made it"
+            )
+        return tokens
 
     def mapped_bytes(self, device_layers: int | None) -> int:
         """None: there is no device but the host."""

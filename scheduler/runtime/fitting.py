@@ -28,7 +28,7 @@ def fit_answer(owner: Owner, asked: FitAsked, spec: LaunchSpec | None) -> FitAns
     known = _known(owner, asked, spec)
     if known is None:
         unknown = Fitting(problem=NOT_KNOWN)
-        return FitAnswer(asked.preset, estimated=False, now=unknown, empty=unknown)
+        return FitAnswer(asked.preset, estimated=True, now=unknown, empty=unknown)
     base = spec or LaunchSpec(asked.preset, (), "", (), 1, "", placement=asked.placement)
     wanted = owner.offer.preset_spec(base, known)
     now, empty = owner.planner.fit(wanted, owner.clock())

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from scheduler.core.siting import NoPlace
-from scheduler.core.sizes import Bytes
+from scheduler.core.sizes import HOST, Bytes
 from scheduler.core.values import Code, Exit, Refusal
 from scheduler.protocol import Refused
 
@@ -113,8 +113,8 @@ def _message(refusal: Refusal, preset: str, known: Sequence[str]) -> str:
         case Code.OUT_OF_MEMORY:
             return (
                 f"{name} ran out of memory each time it was loaded{_how(refusal.exit)}"
-                f"{_short(refusal.short)}: unload another model, or give it a smaller context or "
-                f"fewer GPU layers{_again(refusal)}"
+                f"{_short(refusal.short)}: unload another model, or give it a smaller context"
+                f"{_again(refusal)}"
             )
         case Code.BLOCKED_BY_PINNED:
             return (
@@ -125,8 +125,8 @@ def _message(refusal: Refusal, preset: str, known: Sequence[str]) -> str:
         case Code.MODEL_TOO_LARGE:
             return (
                 f"{name} needs more memory than there is for models{_short(refusal.short)}: give "
-                "it a smaller context or fewer GPU layers, take a smaller quantization of it, or "
-                "raise the device's budget"
+                f"it a smaller context{_fewer_layers(refusal.short)}, take a smaller quantization "
+                "of it, or raise the device's budget"
             )
         case Code.MEMORY_IN_USE:
             return (
@@ -154,6 +154,12 @@ def _short(short: Bytes) -> str:
     """How much is missing, on each device."""
     missing = [f"{math.ceil(bytes / 2**20):,} MiB on {device}" for device, bytes in short]
     return f" (it lacks {', '.join(missing)})" if missing else ""
+
+
+def _fewer_layers(short: Bytes) -> str:
+    """Advice where it is not the host that lacks: what leaves a device goes there."""
+    devices = {device for device, _ in short}
+    return " or fewer GPU layers" if devices and HOST not in devices else ""
 
 
 def _known(known: Sequence[str]) -> str:

@@ -135,6 +135,27 @@ def test_one_that_cannot_be_started_says_why(manager, preset, scheduler):
     assert "host" in answer.message
 
 
+def test_a_device_that_is_not_there_is_refused(manager, preset, scheduler):
+    Preset.objects.update(extra_options="device = CUDA9")
+
+    answer = manager.post("/fit", {"preset": NAME})
+
+    assert (answer.code, answer.param) == ("preset_invalid", "extra_options")
+    assert "no such device here: CUDA9" in answer.message
+    assert scheduler.edited == []
+
+
+def test_what_the_scheduler_does_not_know_yet_is_estimated(manager, preset, scheduler):
+    """As right after an edit."""
+    unknown = Fitting(problem="it is being measured")
+    scheduler.fits = FitAnswer(NAME, True, unknown, unknown)
+
+    assert manager.get(f"/presets/{NAME}/fit").status == 200
+
+    [spec] = scheduler.edited
+    assert spec.preset == NAME
+
+
 def test_a_file_that_has_gone_is_no_question_of_room(manager, preset, scheduler, tmp_path):
     (tmp_path / "a.gguf").unlink()
 

@@ -77,6 +77,18 @@ def test_a_full_queue_says_when_to_come_again_never_too_soon(code, seconds, told
     assert retry_after(seconds) == told.removesuffix(" s")
 
 
+@pytest.mark.parametrize(("device", "advised"), [("CUDA0", True), ("Host", False)])
+def test_fewer_gpu_layers_are_advised_where_a_device_lacks_and_not_where_the_host_does(
+    device: str, advised: bool
+):
+    refusal = Refusal(Code.MODEL_TOO_LARGE, short=((device, 1 << 30),))
+
+    message = refused(refusal, "a").message
+
+    assert ("fewer GPU layers" in message) is advised
+    assert f"1,024 MiB on {device}" in message
+
+
 def test_pinned_models_are_named():
     refusal = Refusal(Code.BLOCKED_BY_PINNED, blocked_by=(PresetName("p"), PresetName("q")))
     assert "p, q" in refused(refusal, "a").message

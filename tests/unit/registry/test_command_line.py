@@ -21,7 +21,7 @@ from models_registry.refused_options import refusal
 
 from .known import CATALOGUE
 
-SHAPED = ("cpu-mask", "cpu-range", "tensor-split")
+SHAPED = ("cpu-mask", "cpu-range", "tensor-split", "override-tensor")
 TEXT_KEYS = [
     option.key
     for option in CATALOGUE.options
@@ -220,6 +220,10 @@ def test_a_megabyte_is_refused() -> None:
         (["--seed", "4294967295"], {"seed": "4294967295"}),
         (["-c", "1", "-c", "2"], {"ctx-size": "2"}),
         (["-fa", "ON"], {"flash-attn": "on"}),
+        (
+            ["-ot", r"blk\.[01]=CPU,a b=RPC0[h:1]"],
+            {"override-tensor": r"blk\.[01]=CPU,a b=RPC0[h:1]"},
+        ),
         (["--override-kv", "a.b=int:1"], {"override-kv": "a.b=int:1"}),
         ([], {}),
     ],
@@ -246,6 +250,11 @@ def test_a_command_line_is_read_as_the_engine_reads_it(
         (["--warmup=maybe"], "--warmup", "write true or false"),
         (["--spec-ngram-min-hits", "3"], "--spec-ngram-min-hits", "has been removed"),
         (["--stop-timeout", "3"], "--stop-timeout", "Stop timeout"),
+        (["-ub", "0"], "-ub", "takes a whole number from 1"),
+        (["-b", "-5"], "-b", "takes a whole number from 1"),
+        (["-ot", "blk"], "-ot", "takes patterns of tensors"),
+        (["-ot", "blk="], "-ot", "takes patterns of tensors"),
+        (["-ot", "a=CPU,,b=CPU"], "-ot", "takes patterns of tensors"),
         (["serve"], "serve", "not an option"),
         (["--"], "--", "not an option"),
     ],

@@ -270,3 +270,11 @@ def test_the_real_model_is_read_whole() -> None:
     assert header.weights == header.input_bytes + sum(header.layers) - 49152 * 64 * 4
     assert header.mapped_bytes(None) == header.mapped[0] == header.weights
     assert header.mapped_bytes(99) == header.input_bytes
+
+
+@pytest.mark.parametrize("tokens", [(1 << 28) + 1, 2**31, 2**32 - 1])
+def test_a_context_that_no_model_has_is_refused_before_an_engine_sees_it(tokens: int) -> None:
+    values = {"general.architecture": "llama", "llama.context_length": tokens}
+
+    with pytest.raises(UnreadableHeader, match=f"claims a context of {tokens:,} tokens"):
+        _ = header_of({"values": values, "lengths": {}, "tensors": [], "mapped": [0]}).context_train
