@@ -153,12 +153,18 @@ _WHY = {
     Kind.WHOLE: "it fits on one device whole",
     Kind.SPREAD: "no device has room for it whole; together they have",
     Kind.PARTIAL: "the devices have room for a part of its layers; the host has the others",
-    Kind.HOST: "no device has room for any of its layers, or there is none",
+    Kind.HOST: "no device has room for any of its layers",
 }
 
 
-def why_there(grant: Grant, figures: Iterable[tuple[str, object]]) -> str:
-    """The reason of a placement, with what there was at that moment (L9)."""
+_NO_OTHER = "the host is the only device that it may use"
+
+
+def why_there(
+    grant: Grant, figures: Iterable[tuple[str, object]], *, has_devices: bool = True
+) -> str:
+    """The reason of a placement, with what there was at that moment (L9). `has_devices`: there are
+    others than the host that it might have been put on."""
     if not grant.need:
         return ""
     begin = "available_"
@@ -168,4 +174,6 @@ def why_there(grant: Grant, figures: Iterable[tuple[str, object]]) -> str:
         if name.startswith(begin) and isinstance(size, int)
     )
     there = f"; there were {told(available)}" if available else ""
-    return f"{_WHY[grant.placement.kind]}: it needs {told(grant.need.own)}{there}"
+    kind = grant.placement.kind
+    why = _WHY[kind] if has_devices or kind is not Kind.HOST else _NO_OTHER
+    return f"{why}: it needs {told(grant.need.own)}{there}"

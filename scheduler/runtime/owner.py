@@ -42,6 +42,7 @@ from scheduler.core.events import (
 )
 from scheduler.core.planner import Planner
 from scheduler.core.sizes import Grant as MemoryGrant
+from scheduler.core.sizes import OpenShape
 from scheduler.core.states import State
 from scheduler.core.values import InstanceId, PresetName, PresetSpec, Refusal, RequestId
 
@@ -269,9 +270,11 @@ class Owner:
         figures: Figured,
     ) -> None:
         run = self._make_run(instance, preset, grant, self._told)
-        run.why = why_there(grant, figures)
-        self.runs[instance] = run
         known = self.figures.shape_of(run.spec)
+        shape = known.shape if known is not None else None
+        has_devices = not isinstance(shape, OpenShape) or bool(shape.devices)
+        run.why = why_there(grant, figures, has_devices=has_devices)
+        self.runs[instance] = run
         measured = "" if known is None or known.estimated else run.spec.memory_fingerprint
         self._record(Started(instance, preset, self.offer.revision, grant, measured))
         self._write("start", instance, reason, figures=figures)

@@ -4,6 +4,7 @@ child greets every server on its list as it starts. So its own RPC0 may be the m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -18,24 +19,27 @@ Names = Mapping[DeviceId, DeviceId]
 
 OPTION = "--rpc"
 _NAMES_DEVICES = frozenset({"--device", "--spec-draft-device"})
-_COUNTS_DEVICES = frozenset({"--tensor-split", "--main-gpu", "--override-tensor"})
-"""Options that mean another device where one before it is not there, or its name in a buffer."""
+_SPLIT, _MAIN, _BUFFERS = "--tensor-split", "--main-gpu", "--override-tensor"
+"""Options that count the devices, servers first, where they are not named; and one that names a
+server in a buffer: `RPC0[host:port]`, the same in every child."""
+_BETWEEN_SHARES = re.compile(r"[,/]")
 
 
 def told_of(spec: LaunchSpec, grant: Grant, servers: Sequence[str]) -> tuple[LaunchSpec, Names]:
     """The preset as the child shall be started, and its names of the devices. A fixed placement
-    is told of all where nobody knows what it takes, or where its options count the devices."""
+    is told of all where nobody knows what it takes."""
     if OPTION not in spec.argv:
         return spec, {}
     if grant.placement.kind is not Kind.FIXED:
         devices = {device for device, _ in grant.placement.layers}
-    elif not grant.need or not _COUNTS_DEVICES.isdisjoint(spec.argv):
+    elif not grant.need:
         return spec, {}
     else:
-        devices = {device for device, _ in grant.need.own} | _named(spec.argv)
+        devices = {device for device, _ in grant.need.own} | _named(spec.argv, servers)
     used = _used(devices, servers)
     names = {own: name for own, name in ledger_names(used, servers).items() if own != name}
     argv = _renamed(spec.argv, {name: own for own, name in names.items()})
+    argv = _recounted(argv, _kept_of(servers, used))
     return replace(spec, argv=_with_servers(argv, used)), names
 
 
@@ -51,10 +55,45 @@ def need_in_ledger(need: Need, names: Names) -> Need:
     return replace(need, own=tuple((names.get(name, name), size) for name, size in need.own))
 
 
-def _named(argv: Sequence[str]) -> set[DeviceId]:
-    """The devices that its own options name."""
+def _named(argv: Sequence[str], servers: Sequence[str]) -> set[DeviceId]:
+    """The devices that its own options name, or count and give something."""
     lists = (value for option, value in pairwise(argv) if option in _NAMES_DEVICES)
-    return {DeviceId(name.strip()) for value in lists for name in value.split(",")}
+    named = {DeviceId(name.strip()) for value in lists for name in value.split(",")}
+    devices = {device: server for (server, _), device in numbered(servers).items()}
+    counted = () if _lists_devices(argv) else tuple(devices)
+    for option, value in pairwise(argv):
+        if option == _SPLIT:
+            shares = _BETWEEN_SHARES.split(value)
+            named |= {d for d, share in zip(counted, shares, strict=False) if share.strip("0. ")}
+        elif option == _MAIN and value.isdecimal():
+            named |= set(counted[int(value) : int(value) + 1])
+        elif option == _BUFFERS:
+            named |= {device for device, server in devices.items() if f"[{server}]" in value}
+    return named
+
+
+def _lists_devices(argv: Sequence[str]) -> bool:
+    """Then its options count those on its list, which it is told of all."""
+    return "--device" in argv
+
+
+def _kept_of(servers: Sequence[str], used: Collection[str]) -> tuple[bool, ...]:
+    return tuple(server in used for server in servers)
+
+
+def _recounted(argv: Sequence[str], kept: Sequence[bool]) -> tuple[str, ...]:
+    """With shares and numbers as they are without the servers that are not `kept`."""
+    told = list(argv)
+    for at, (option, value) in enumerate(pairwise(argv), start=1):
+        if _lists_devices(argv):
+            break
+        if option == _SPLIT:
+            shares = _BETWEEN_SHARES.split(value)
+            gone = {number for number, stays in enumerate(kept) if not stays}
+            told[at] = ",".join(share for n, share in enumerate(shares) if n not in gone) or "0"
+        elif option == _MAIN and value.isdecimal():
+            told[at] = str(int(value) - sum(not stays for stays in kept[: int(value)]))
+    return tuple(told)
 
 
 def _renamed(argv: Sequence[str], back: Names) -> tuple[str, ...]:

@@ -67,6 +67,7 @@ class SchedulerService:
         self._measures = measures
         self._load_times = load_times
         self._has_offered = False
+        self._problems: dict[str, str] = {}  # of presets, as they were last said
         self.engine = engine or LlamaServer(
             llama_server, requests_per_slot=config.planner.oversubscribe
         )
@@ -204,9 +205,11 @@ class SchedulerService:
 
     def offer_changed(self, offer: Offer) -> None:
         logger.info("the registry is at revision %d: %d presets", offer.revision, len(offer.specs))
-        for spec in offer.specs.values():
-            if spec.problem:
-                logger.warning("preset %s cannot be started: %s", spec.preset, spec.problem)
+        problems = {spec.preset: spec.problem for spec in offer.specs.values() if spec.problem}
+        for preset, problem in problems.items():
+            if self._problems.get(preset) != problem:
+                logger.warning("preset %s cannot be started: %s", preset, problem)
+        self._problems = problems
         self.owner.offer_changed(offer)
         if not self._has_offered:
             self._has_offered = True

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from models_registry.launch import LaunchSpec
 from scheduler.core.sizes import FIXED, ON_HOST, DeviceId, Grant, Kind, Need, Placement
 from scheduler.runtime.rpc_children import grant_for_child, need_in_ledger, told_of
@@ -56,11 +58,44 @@ def test_one_whose_options_say_where_it_goes_is_told_of_those_it_takes_something
     assert names == {"RPC0": "RPC2"}
 
 
-def test_of_all_where_nobody_knows_what_it_takes_or_its_options_count_devices():
-    counted = replace(SPEC, argv=(*SPEC.argv, "--tensor-split", "0,1,0"))
-
+def test_of_all_where_nobody_knows_what_it_takes():
     assert told_of(SPEC, Grant(FIXED, 4096), SERVERS) == (SPEC, {})
-    assert told_of(counted, fixed("RPC1"), SERVERS) == (counted, {})
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "needs", "told", "servers"),
+    [
+        ("--tensor-split", "0,1,0", ["RPC1"], "1", "two:2"),
+        ("--tensor-split", "3/0/1/2", ["RPC0", "RPC2"], "3,1,2", "one:1,three:3"),
+        ("--tensor-split", "1,1", ["RPC0"], "1,1", "one:1,two:2"),  # it may get a layer
+        ("--tensor-split", "0, 0.0,0,1", ["CUDA0"], "1", ""),
+        ("--tensor-split", "0", ["Host"], "0", ""),
+        ("--main-gpu", "2", ["RPC2"], "0", "three:3"),
+        ("--main-gpu", "1", ["RPC0"], "1", "one:1,two:2"),
+        ("--main-gpu", "4", ["CUDA1"], "1", ""),
+        ("--main-gpu", "-1", ["RPC1"], "-1", "two:2"),
+        ("--override-tensor", "blk=RPC0[three:3]", ["RPC0"], "blk=RPC0[three:3]", "one:1,three:3"),
+        ("--override-tensor", "blk=CPU", ["RPC0"], "blk=CPU", "one:1"),
+    ],
+)
+def test_options_that_count_devices_count_those_that_it_is_told_of(
+    option: str, value: str, needs: list[str], told: str, servers: str
+):
+    counted = replace(SPEC, argv=(*SPEC.argv, option, value))
+
+    spec, _ = told_of(counted, fixed(*needs, "Host"), SERVERS)
+
+    assert spec.argv[4:6] == (option, told)
+    assert spec.argv[6:] == (("--rpc", servers) if servers else ())
+
+
+def test_options_beside_a_list_of_devices_count_what_is_on_it():
+    options = ("--device", "RPC1,CUDA0", "--tensor-split", "0,1", "--main-gpu", "1")
+    spec, _ = told_of(replace(SPEC, argv=(*SPEC.argv, *options)), fixed("CUDA0"), SERVERS)
+
+    assert spec.argv[4:] == (
+        "--device", "RPC0,CUDA0", "--tensor-split", "0,1", "--main-gpu", "1", "--rpc", "two:2",
+    )  # fmt: skip
 
 
 def test_its_options_name_its_devices_as_the_child_knows_them():
