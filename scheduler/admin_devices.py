@@ -16,7 +16,7 @@ from models_registry.admin_base import NOTHING, badge, mebibytes
 from models_registry.admin_history import HistoryAdmin
 
 from .describing import live_devices
-from .limits import fixed_limits, set_by
+from .limits import check_device, fixed_limits, set_by
 from .models import DeviceLimit
 from .protocol import DeviceState, Refused
 
@@ -42,6 +42,12 @@ class DeviceLimitForm(_LimitModelForm):
                     badge("locked", "warn"),
                     setter,
                 )
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        if "device" in cleaned:  # else its form is wrong already
+            check_device(cleaned["device"])
+        return cleaned
 
 
 @admin.register(DeviceLimit)

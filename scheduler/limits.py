@@ -6,10 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from models_registry.access import Asker
+from scheduler.describing import live_devices
 from scheduler.models import DeviceLimit
+from scheduler.protocol import Refused
 from scheduler.runtime.devices.limits import MIB, Limits, Size
 
 BUDGET_VARIABLE = "CORRAL_DEVICE_BUDGET"
@@ -45,9 +48,24 @@ def set_by(device: str) -> dict[str, str]:
     return found
 
 
+def check_device(device: str) -> None:
+    """Raises ValidationError for a name that no device here has; one that has limits may be away
+    for now. Without a scheduler that has read its devices nobody knows, and any name is taken."""
+    try:
+        live = {each.device for each in live_devices()}
+    except Refused:
+        return
+    limited = set(DeviceLimit.objects.values_list("device", flat=True))
+    known = live | limited
+    if live and device.lower() not in {name.lower() for name in known}:
+        told = f"There is no such device here. Known: {', '.join(sorted(known))}."
+        raise ValidationError({"device": told})
+
+
 def change_limit(device: str, changes: Mapping[str, int | None], asker: Asker) -> DeviceLimit:
     """MiB by `budget` and `margin`; None leaves it to what counts below. The row is made when there
     is none. What is so already makes no version. Raises ValidationError."""
+    check_device(device)
     with transaction.atomic():
         rows = DeviceLimit.objects.select_for_update()
         limit = rows.filter(device__iexact=device).first() or DeviceLimit(device=device)

@@ -126,6 +126,18 @@ def test_limits_are_saved_and_kept_in_the_history(
     assert DeviceLimit.history.count() == 2
 
 
+def test_a_name_that_no_device_has_is_refused_at_its_field(
+    admin_client: Client, scheduler: StandInScheduler
+) -> None:
+    scheduler.devices = DevicesState([CUDA])
+
+    answer = admin_client.post(f"{LIST}add/", {"device": "CUDA7", "budget": "1", "margin": ""})
+
+    errors = answer.context["adminform"].form.errors
+    assert errors == {"device": ["There is no such device here. Known: CUDA0."]}
+    assert not DeviceLimit.objects.exists()
+
+
 @pytest.mark.django_db(transaction=True)
 def test_the_scheduler_is_told_of_a_saved_limit(
     admin_client: Client, scheduler: StandInScheduler

@@ -12,6 +12,7 @@ from models_registry.revision import registry_revision
 from scheduler.core.sizes import HOST, DeviceId
 from scheduler.limits import device_limits, set_by
 from scheduler.models import DeviceLimit
+from scheduler.protocol import DevicesState, DeviceState
 
 from .management import Manager, session_of, staff
 
@@ -171,6 +172,28 @@ def test_a_program_is_refused_nonsense(
 
     assert (answer.status, answer.param) == (422, param)
     assert not DeviceLimit.objects.exists()
+
+
+def test_a_name_that_no_device_has_is_refused_with_those_there_are(
+    manager: Manager, scheduler: Any
+) -> None:
+    there = [DeviceState(name, "", "CUDA", GIB, GIB, 0, 0, 0, 0, 0, None, GIB) for name in "AB"]
+    scheduler.devices = DevicesState(there)
+    DeviceLimit.objects.create(device="Away")
+
+    answer = manager.patch("/devices/CUDA7", {"budget": 1})
+
+    assert (answer.status, answer.param) == (422, "device")
+    assert "no such device here. Known: A, Away, B" in answer.message
+    assert {manager.patch(f"/devices/{name}", {"budget": 1}).status for name in ("b", "away")} == {
+        200
+    }
+
+
+def test_without_a_scheduler_any_name_is_taken(manager: Manager, scheduler: Any) -> None:
+    scheduler.socket.unlink()
+
+    assert manager.patch("/devices/CUDA7", {"budget": 1}).status == 200
 
 
 def test_who_may_look_may_not_limit(scheduler: Any) -> None:

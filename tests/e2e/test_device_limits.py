@@ -65,6 +65,23 @@ def test_a_budget_counts_at_once_and_so_does_its_end(running: Gateway, manage: A
     assert held["alpha"]["predicted"] > 0
 
 
+def test_a_budget_below_what_is_held_ends_the_idle_and_the_record_says_why(
+    running: Gateway, manage: Ask
+) -> None:
+    assert running.client.chat("alpha").status == 200
+    number = running.instance_of("alpha")["instance"]
+
+    manage("PATCH", "/devices/Host", {"budget": 1})
+    eventually(lambda: host(manage)["held"] == 0, "nothing is held any more")
+    manage("PATCH", "/devices/Host", {"budget": None})
+
+    assert running.client.chat("alpha").status == 200
+    assert running.instance_of("alpha")["instance"] != number
+    ends = manage("GET", "/record/decisions?preset=alpha").json["items"]
+    [over] = [each for each in ends if each["reason"] == "over_limit"]
+    assert over["figures"]["over_Host"] > 0
+
+
 def test_what_would_fit_of_an_edit_is_what_it_then_takes(running: Gateway, manage: Ask) -> None:
     eventually(lambda: measured(manage, "beta"), "beta is measured")
     asked = {"ctx_size": 768, "parallel": 1}
