@@ -67,8 +67,10 @@ class Match:
     negated: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Catalogue:
+    """All options of one engine; as a key it is itself alone."""
+
     options: tuple[Option, ...]
     _by_spelling: dict[str, Match] = field(default_factory=dict, repr=False, compare=False)
     _by_key: dict[str, Match] = field(default_factory=dict, repr=False, compare=False)

@@ -6,6 +6,7 @@ What the admin shows and what is started come from the same two functions: `effe
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -136,10 +137,31 @@ def checked_layer(
 ) -> dict[str, str]:
     """By canonical key, whatever the spelling. Raises OptionError."""
     layer: dict[str, str] = {}
-    for name, value in options.items():
-        match = known_option(name, catalogue, allowed=allowed)
-        layer[match.option.key] = option_value(match, value, name)
+    for name, text in options.items():
+        key, value = checked_option(name, text, catalogue, allowed=allowed)
+        layer[key] = value
     return layer
+
+
+def checked_option(
+    name: str, text: str, catalogue: Catalogue, *, allowed: Collection[str] = ()
+) -> tuple[str, str]:
+    """(canonical key, the value in its one spelling). Raises OptionError."""
+    if not allowed and len(text) <= _SHORT:
+        return _plain_option(name, text, catalogue)
+    match = known_option(name, catalogue, allowed=allowed)
+    return match.option.key, option_value(match, text, name)
+
+
+_SHORT = 200
+"""Characters: what is longer is not remembered."""
+
+
+@functools.lru_cache(maxsize=8192)
+def _plain_option(name: str, text: str, catalogue: Catalogue) -> tuple[str, str]:
+    """A thousand presets say much the same, and are read at each look of the scheduler."""
+    match = known_option(name, catalogue)
+    return match.option.key, option_value(match, text, name)
 
 
 def _set_parallel(found: dict[str, EffectiveOption]) -> None:
@@ -186,18 +208,21 @@ def render(options: Sequence[EffectiveOption], catalogue: Catalogue) -> tuple[st
     RPC servers before what names their devices: the engine reads one after the other."""
     argv: list[str] = []
     first = {"model": 0, "rpc": 1}
-    for effective_option in sorted(options, key=lambda each: (first.get(each.key, 2), each.key)):
-        option = catalogue.option(effective_option.key)
-        value = checked_value(option, effective_option.value)
-        argv += (
-            _flag(option, on=value == "true")
-            if option.kind is Kind.FLAG
-            else (
-                _spelling(option.spellings),
-                value,
-            )
-        )
+    for each in sorted(options, key=lambda each: (first.get(each.key, 2), each.key)):
+        written = _short_arguments if len(each.value) <= _SHORT else _arguments
+        argv += written(each.key, each.value, catalogue)
     return tuple(argv)
+
+
+def _arguments(key: str, text: str, catalogue: Catalogue) -> tuple[str, ...]:
+    option = catalogue.option(key)
+    value = checked_value(option, text)
+    if option.kind is Kind.FLAG:
+        return _flag(option, on=value == "true")
+    return _spelling(option.spellings), value
+
+
+_short_arguments = functools.lru_cache(maxsize=8192)(_arguments)
 
 
 def _flag(option: Option, *, on: bool) -> tuple[str, ...]:

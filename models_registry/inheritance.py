@@ -19,7 +19,16 @@ from models_registry.command_line import (
     merged,
 )
 from models_registry.errors import OptionError
-from models_registry.policy import Policy, base_origin, effective_policy, in_presets_file
+from models_registry.policy import (
+    Policy,
+    Said,
+    base_origin,
+    heard,
+    in_presets_file,
+    said_by_base,
+    said_by_global,
+    said_by_preset,
+)
 from models_registry.policy_keys import POLICY_KEYS
 from models_registry.preset_options import preset_layer, read_lines
 
@@ -68,6 +77,8 @@ class Layers:
         self._presets = presets
         self._global_preset = global_preset
         self._rows: dict[int, tuple[Given, Given] | OptionError] = {}
+        self._said: dict[int, tuple[Said, ...]] = {}
+        self._said_by_global: tuple[Said, ...] | None = None
         self._common: tuple[Given, tuple[Given, ...], Given] | OptionError | None = None
 
     def bases(self, preset: Preset) -> tuple[Preset, ...]:
@@ -75,7 +86,17 @@ class Layers:
 
     def policy(self, preset: Preset) -> Policy:
         """Raises OptionError."""
-        return effective_policy(preset, self.bases(preset), self._global_preset)
+        if self._said_by_global is None:
+            self._said_by_global = said_by_global(self._global_preset)
+        inherited = [
+            said for base in reversed(self.bases(preset)) for said in self._said_by_base(base)
+        ]
+        return heard((*self._said_by_global, *inherited, *said_by_preset(preset)))
+
+    def _said_by_base(self, base: Preset) -> tuple[Said, ...]:
+        if base.pk not in self._said:
+            self._said[base.pk] = said_by_base(base)
+        return self._said[base.pk]
 
     def options(self, preset: Preset) -> tuple[EffectiveOption, ...]:
         """Raises OptionError for what the engine would not take, naming the layer when it is not
@@ -113,7 +134,7 @@ class Layers:
             except OptionError as error:
                 self._common = error
         if isinstance(self._common, OptionError):
-            raise self._common
+            raise _again(self._common)
         return self._common
 
     def _of_all(self) -> tuple[Given, ...]:
@@ -137,7 +158,7 @@ class Layers:
             self._rows[base.pk] = self._read_base(base)
         found = self._rows[base.pk]
         if isinstance(found, OptionError):
-            raise found
+            raise _again(found)
         return found
 
     def _read_base(self, base: Preset) -> tuple[Given, Given] | OptionError:
@@ -153,6 +174,11 @@ class Layers:
             )
         except OptionError as error:
             return OptionError(f"{origin}: {error.option}", error.message)
+
+
+def _again(error: OptionError) -> OptionError:
+    """One that is raised twice grows by its traceback."""
+    return OptionError(error.option, error.message)
 
 
 def global_row() -> GlobalPreset | None:

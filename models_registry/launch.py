@@ -21,7 +21,7 @@ from models_registry.inheritance import Layers, global_row
 from models_registry.inheritance import model_file_layer as model_file_layer
 from models_registry.memory_options import memory_options
 from models_registry.model_paths import FilesState, files_state
-from models_registry.models import Measurement, Preset, Profile, Source
+from models_registry.models import Measurement, ModelFile, Preset, Profile, Source
 from models_registry.policy import Policy, column_policy, min_residency_seconds
 from models_registry.preset_options import read_lines
 from models_registry.request_filters import NO_FILTERS, RequestFilters, filters_of
@@ -96,10 +96,8 @@ def launch_specs() -> list[LaunchSpec]:
     presets = [preset for preset in rows if preset.pk not in off]
     policies = [reading.policy(preset)[0] for preset in presets]
     hidden = hidden_names(map(_candidate, presets, policies))
-    return [
-        replace(reading.spec(preset), hidden=preset.name in hidden, unlisted=policy.unlisted)
-        for preset, policy in zip(presets, policies, strict=True)
-    ]
+    specs = [reading.spec(preset) for preset in presets]
+    return [replace(spec, hidden=True) if spec.preset in hidden else spec for spec in specs]
 
 
 def launch_spec_of(preset: Preset) -> LaunchSpec:
@@ -163,13 +161,17 @@ class _Reading:
         self.layers = Layers(asked.catalogue, bases, global_row())
         self._names = names
         self._unreadable = _unreadable_files()
+        self._policies: dict[int, tuple[Preset, tuple[Policy, str]]] = {}
 
     def policy(self, preset: Preset) -> tuple[Policy, str]:
         """(what counts, why it cannot be told in full)."""
-        try:
-            return self.layers.policy(preset), ""
-        except OptionError as error:
-            return column_policy(preset), f"an option cannot be taken: {error}"
+        if id(preset) not in self._policies:
+            try:
+                told = self.layers.policy(preset), ""
+            except OptionError as error:
+                told = column_policy(preset), f"an option cannot be taken: {error}"
+            self._policies[id(preset)] = preset, told
+        return self._policies[id(preset)][1]
 
     def spec(self, preset: Preset) -> LaunchSpec:
         policy, fault = self.policy(preset)
@@ -180,7 +182,8 @@ class _Reading:
             argv = render(options, self.asked.catalogue)
         except OptionError as error:
             return self._unstartable(preset, policy, f"an option cannot be taken: {error}")
-        return self._startable(preset, policy, options, argv, environment)
+        spec = replace(self._unstartable(preset, policy, ""), argv=argv, env=environment)
+        return self._startable(preset.model_file, spec, options)
 
     def started_with(self, preset: Preset) -> tuple[tuple[EffectiveOption, ...], dict[str, str]]:
         """(options, what is added to the child's environment). Raises OptionError."""
@@ -188,7 +191,7 @@ class _Reading:
         devices = [described.partition(":")[0] for described in self.asked.engine.devices]
         variables, chosen = chosen_devices(variables, devices)
         options = _with_devices(self.layers.options(preset), chosen)
-        if self.layers.policy(preset).pinned:
+        if self.policy(preset)[0].pinned:
             # Whoever pins a model wants it there; the engine would put it to sleep by itself.
             options = tuple(each for each in options if each.key != SLEEP)
         bounds = _bounds(options, self.asked.catalogue)
@@ -199,29 +202,22 @@ class _Reading:
         return (*reversed(self.layers.bases(preset)), preset)
 
     def _startable(
-        self,
-        preset: Preset,
-        policy: Policy,
-        options: tuple[EffectiveOption, ...],
-        argv: tuple[str, ...],
-        environment: Mapping[str, str],
+        self, model_file: ModelFile, spec: LaunchSpec, options: tuple[EffectiveOption, ...]
     ) -> LaunchSpec:
-        model_file, engine = preset.model_file, self.asked.engine
+        """`spec` with all that hangs on the files and on the options."""
+        engine = self.asked.engine
         files = files_state(model_file.path, model_file.mmproj, model_file.draft)
         problem = f"{files.problem}: bring it back, or choose another file" if files.problem else ""
         memory = memory_options(options)
-        spec = self._unstartable(preset, policy, problem)
         open_context = {} if "ctx-size" in memory else {"per slot": str(spec.context_per_slot)}
         told = {**memory, **open_context}
-        fingerprint = "" if files.problem else _memory_fingerprint(told, environment, files, engine)
+        fingerprint = "" if files.problem else _memory_fingerprint(told, spec.env, files, engine)
         if not problem and fingerprint in self._unreadable:
             problem = f"its file cannot be read: {self._unreadable[fingerprint]}"
         return replace(
             spec,
-            argv=argv,
             parallel=next(int(option.value) for option in options if option.key == "parallel"),
-            env=environment,
-            fingerprint=_fingerprint(argv, environment, files),
+            fingerprint=_fingerprint(spec.argv, spec.env, files),
             problem=problem,
             memory_fingerprint=fingerprint,
             memory_options=memory,

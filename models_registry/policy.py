@@ -7,7 +7,7 @@ what runs already.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,6 @@ from models_registry.policy_keys import (
     MOST_WAITERS,
     NEVER,
     POLICY_KEYS,
-    PolicyKind,
     PolicyWord,
     policy_value,
     tag_words,
@@ -44,12 +43,17 @@ __all__ = [
     "MOST_WAITERS",
     "NEVER",
     "Policy",
+    "Said",
     "SaidBy",
     "column_policy",
     "effective_policy",
     "gateways_own",
+    "heard",
     "min_residency_seconds",
     "policy_errors",
+    "said_by_base",
+    "said_by_global",
+    "said_by_preset",
     "validate_keep_alive",
 ]
 
@@ -100,9 +104,11 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class Said:
+    """What one layer says, by field of Policy."""
+
     by: SaidBy
-    values: Mapping[str, PolicyWord] = field(default_factory=dict)
+    values: Mapping[str, PolicyWord]
 
 
 def effective_policy(
@@ -110,12 +116,17 @@ def effective_policy(
 ) -> Policy:
     """Of every value, what the highest layer says that says anything. `bases` come nearest first.
     Raises OptionError for a stored value that means nothing."""
+    inherited = [said for base in reversed(bases) for said in said_by_base(base)]
+    return heard((*said_by_global(global_preset), *inherited, *said_by_preset(preset)))
+
+
+def heard(layers: Iterable[Said]) -> Policy:
+    """The last one that says something of a field counts."""
     values: dict[str, Any] = {}
     said_by: dict[str, SaidBy] = {}
-    for said in _layers(preset, bases, global_preset):
-        for name, value in said.values.items():
-            values[name] = value
-            said_by[name] = said.by
+    for said in layers:
+        values.update(said.values)
+        said_by.update(dict.fromkeys(said.values, said.by))
     return Policy(**values, said_by=said_by)
 
 
@@ -124,25 +135,27 @@ def column_policy(preset: Preset) -> Policy:
     return Policy(**_columns(preset))  # type: ignore[arg-type]  # each column has its field's type
 
 
-def _layers(
-    preset: Preset, bases: Sequence[Preset], global_preset: GlobalPreset | None
-) -> Iterator[_Said]:
-    if global_preset is not None:
-        yield _Said(
-            SaidBy(Layer.GLOBAL, in_presets_file(Layer.GLOBAL.label)),
-            _words(global_preset.file_options),
-        )
-        yield _Said(
-            SaidBy(Layer.GLOBAL), _words(policy_lines(global_preset.options, POLICY_KEYS.keys()))
-        )
-    for base in reversed(bases):
-        origin = base_origin(base)
-        yield _Said(
-            SaidBy(Layer.BASE, in_presets_file(origin)), _inherited(_words(base.file_options))
-        )
-        yield _Said(SaidBy(Layer.BASE, origin), _inherited(_patch(base)))
-    yield _Said(SaidBy(Layer.PRESET_FILE), _words(preset.file_options))
-    yield _Said(SaidBy(Layer.PRESET), _patch(preset))
+def said_by_global(row: GlobalPreset | None) -> tuple[Said, ...]:
+    if row is None:
+        return ()
+    filed = SaidBy(Layer.GLOBAL, in_presets_file(Layer.GLOBAL.label))
+    lines = policy_lines(row.options, POLICY_KEYS.keys())
+    return Said(filed, _words(row.file_options)), Said(SaidBy(Layer.GLOBAL), _words(lines))
+
+
+def said_by_base(base: Preset) -> tuple[Said, Said]:
+    origin = base_origin(base)
+    return (
+        Said(SaidBy(Layer.BASE, in_presets_file(origin)), _inherited(_words(base.file_options))),
+        Said(SaidBy(Layer.BASE, origin), _inherited(_patch(base))),
+    )
+
+
+def said_by_preset(preset: Preset) -> tuple[Said, Said]:
+    return (
+        Said(SaidBy(Layer.PRESET_FILE), _words(preset.file_options)),
+        Said(SaidBy(Layer.PRESET), _patch(preset)),
+    )
 
 
 def base_origin(base: Preset) -> str:
@@ -160,13 +173,14 @@ def _patch(preset: Preset) -> dict[str, PolicyWord]:
 def _columns(preset: Preset) -> dict[str, PolicyWord]:
     """What the columns say; one at its default says nothing."""
     said: dict[str, PolicyWord] = {}
-    for key in POLICY_KEYS.values():
-        if not key.column:
-            continue
-        value = getattr(preset, key.field)
-        if value is not None and value != key.unset:
-            said[key.field] = tag_words(value) if key.kind is PolicyKind.WORDS else value
+    for name, unset in _COLUMNS:
+        value = getattr(preset, name)
+        if value is not None and value != unset:
+            said[name] = tag_words(value) if name == "tags" else value
     return said
+
+
+_COLUMNS = tuple((key.field, key.unset) for key in POLICY_KEYS.values() if key.column)
 
 
 def _words(options: Mapping[str, str]) -> dict[str, PolicyWord]:

@@ -4,6 +4,7 @@ and Corral's own. Pure; none of them is an option of the child.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from enum import StrEnum, auto
@@ -84,6 +85,7 @@ def plain_key(name: str) -> str:
     return name.strip().lstrip("-").replace("_", "-")
 
 
+@functools.lru_cache(maxsize=1024)
 def policy_key(name: str) -> PolicyKey | None:
     return POLICY_KEYS.get(plain_key(name))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from models_registry.catalogue import Catalogue
-from models_registry.command_line import known_option, option_value
+from models_registry.command_line import checked_layer, checked_option
 from models_registry.errors import OptionError
 from models_registry.old_options import OldOptions
 from models_registry.option_values import checked_value
@@ -183,12 +183,10 @@ def _take_line(
     if renamed := old.new_name(name):
         name = renamed[0]
         lines.notes.append(f"line {line.number}: {renamed[1]}")
-    match = known_option(name, catalogue)
-    if match.option.key in taken:
-        raise OptionError(
-            line.key, f"the field for {match.option.key} is set as well: clear one of them"
-        )
-    _put(lines.options, match.option.key, option_value(match, line.value, line.key), line.key)
+    key, value = checked_option(name, line.value, catalogue)
+    if key in taken:
+        raise OptionError(line.key, f"the field for {key} is set as well: clear one of them")
+    _put(lines.options, key, value, line.key)
 
 
 def _put(said: dict[str, str], key: str, value: str, name: str) -> None:
@@ -210,12 +208,8 @@ def preset_layer(preset: Preset, catalogue: Catalogue) -> dict[str, str]:
     """All that the preset's columns and lines set, by canonical key. Raises the first
     OptionError."""
     columns = column_options(preset)
-    checked = {key: _column_value(catalogue, key, value) for key, value in columns.items()}
+    checked = checked_layer(columns, catalogue)
     lines = read_lines(preset.extra_options, catalogue, taken=columns)
     if lines.errors:
         raise lines.errors[0]
     return checked | lines.options
-
-
-def _column_value(catalogue: Catalogue, key: str, value: str) -> str:
-    return option_value(known_option(key, catalogue), value, key)
