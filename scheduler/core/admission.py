@@ -169,7 +169,7 @@ class Admission:
         entry.in_use_since = None
         if entry.startup_only:
             return self._start_up(entry, now)
-        if pins := self._room.taken_by_pins():
+        if pins := self._room.taken_by_pins(entry):
             return self._refuse(entry, Refusal(Code.BLOCKED_BY_PINNED, blocked_by=pins))
         return self._start_head(entry, now)
 
@@ -254,6 +254,8 @@ class Admission:
         if not self._siting.wakes_in_place(sleeper):
             return Outcome.MOVED_ON, [leaving.leave(sleeper, Reason.MOVED, now)]
         entry.wakes, entry.site = sleeper, Site(sleeper.grant.placement, sleeper.takes)
+        if pins := self._room.taken_by_pins(entry):
+            return self._refuse(entry, Refusal(Code.BLOCKED_BY_PINNED, blocked_by=pins))
         shortage = self._room.shortage(entry)
         if shortage and entry.startup_only:
             return self._refuse(entry, Refusal(Code.DOES_NOT_FIT))

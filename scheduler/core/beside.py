@@ -86,7 +86,7 @@ class Beside:
         if head.await_room or sleeper.state is not State.SLEEPING:
             return False
         entry.wakes, entry.site = sleeper, Site(sleeper.grant.placement, sleeper.takes)
-        if not self._room.free_now(entry):
+        if not self._room.free_now(entry) or self._room.are_rivals(head, entry):
             return False
         return not self._room.shortage(head, beside=entry) or sleeper.preset.pinned
 

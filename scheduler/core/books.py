@@ -27,6 +27,7 @@ class Books:
         self.ledger = Ledger(config.returning_seconds)
         self.growing: tuple[PresetName, ...] = ()
         """Presets that may have more than one instance."""
+        self.kept_apart = False  # whether a group keeps any presets apart
         self.edits = 0  # how often the presets have changed
         self.surplus: dict[PresetName, Bytes] = {}
         """What instances took beyond their grant: the preset's next need has it in (L2)."""

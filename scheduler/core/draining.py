@@ -49,7 +49,7 @@ class Draining:
         self.protected.clear()
         while soonest:
             at, last_used, number, instance = heapq.heappop(soonest)
-            own = None if instance.spare else self._queue.entries.get(instance.preset.name)
+            own = None if _is_outlived(instance) else self._queue.entries.get(instance.preset.name)
             if at < longest and own is not None and self._order.is_before(own, key, now):
                 self.protected.add(own.preset)
                 heapq.heappush(soonest, (longest, last_used, number, instance))
@@ -72,7 +72,7 @@ class Draining:
         for instance in self._fleet.by_state[State.LOADED].values():
             if instance.preset.pinned:
                 continue
-            if instance.spare:  # the others of its preset answer on
+            if _is_outlived(instance):  # another of its preset answers on
                 soonest.append((now, instance.last_used, instance.id, instance))
                 continue
             at = self._eviction.resident_until(instance)
@@ -117,21 +117,28 @@ class Draining:
     def _enough(
         self, due: list[Instance], entry: Entry, shortage: Shortage, now: float
     ) -> list[Instance]:
-        """The soonest free first. Where bytes are short, the idle members of the set go at once:
-        used again meanwhile, they would have to be drained as well, one drain after the other."""
+        """The soonest free first, but all whom a group keeps apart from it. Where bytes are short,
+        the idle members of the set go at once: used again meanwhile, they would have to be drained
+        as well, one drain after the other."""
         due.sort(key=lambda i: (not i.spare, self.free_in(i, now), i.last_used, i.id))
-        if not shortage.bytes:
+        if not shortage.bytes and not shortage.rivals:
             return due[:1]
         idle = self._eviction.candidates(entry, now)
+        rivals = [i for i in (*due, *(i for i in idle if i not in due)) if i.id in shortage.rivals]
+        if len(rivals) < len(shortage.rivals):
+            return []
+        idle = [i for i in idle if i not in rivals]
         busy, missing = self._eviction.until_enough(
-            [i for i in due if i not in idle], shortage.bytes, idle
+            [i for i in due if i not in idle and i not in rivals],
+            shortage.bytes,
+            [*rivals, *idle],
         )
         if missing:
             return []
         needed, _ = self._eviction.until_enough(
-            sorted(idle, key=eviction_order), shortage.bytes, busy
+            sorted(idle, key=eviction_order), shortage.bytes, [*rivals, *busy]
         )
-        return [*busy, *needed]
+        return [*rivals, *busy, *needed]
 
     def _figures(self, instance: Instance, entry: Entry, now: float) -> Figures:
         head_since = now if entry.head_since is None else entry.head_since
@@ -203,6 +210,16 @@ class Draining:
         """Those that drain for it."""
         drains = _drains_of(entry, self._fleet)
         return [self._fleet.instances[number] for number in drains]
+
+
+def _is_outlived(instance: Instance) -> bool:
+    """Another loaded one of its preset is used later: of several, all but that last one are spare
+    even if all of them should have to go."""
+    return len(instance.siblings) > 1 and any(
+        other.state is State.LOADED
+        and (other.last_used, other.id) > (instance.last_used, instance.id)
+        for other in instance.siblings.values()
+    )
 
 
 def _weight(entry: Entry) -> float:

@@ -56,6 +56,7 @@ class Edits:
         self._presets.clear()
         self._presets.update(edited)
         self._books.edits += 1
+        self._books.kept_apart = any(spec.sharing.restricts for spec in edited.values())
         self._books.growing = tuple(sorted(n for n, spec in edited.items() if spec.replicas > 1))
         self._books.learned.keep_only(edited)
         for instance in self._fleet:

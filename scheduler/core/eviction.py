@@ -91,9 +91,24 @@ class Eviction:
         candidates = self.candidates(entry, now)
         if not candidates or not shortage:
             return []
+        if shortage.rivals:
+            return self._rivals_and_more(candidates, shortage, now)
         if not shortage.bytes:
             return [min(candidates, key=eviction_order)]
         return self.for_memory(candidates, shortage.bytes, now)
+
+    def _rivals_and_more(
+        self, candidates: list[Instance], shortage: Shortage, now: float
+    ) -> list[Instance]:
+        """All whom a group keeps apart from it, and whom else memory needs: a slot is then free."""
+        going = [i for i in candidates if i.id in shortage.rivals]
+        if len(going) < len(shortage.rivals):
+            return []
+        left = left_of(shortage.bytes, self._ledger.frees(*shortage.rivals))
+        if not left:
+            return going
+        others = self.for_memory([i for i in candidates if i not in going], left, now)
+        return [*going, *others] if others else []
 
     def for_memory(self, candidates: list[Instance], deficit: Bytes, now: float) -> list[Instance]:
         """V3: the cheapest one that suffices alone, else the cheapest until they suffice; none

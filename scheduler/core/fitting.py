@@ -53,7 +53,7 @@ class Fitting:
             return Fit(no_place=no_place)
         gone = own | {instance.id for instance in self._room.leaving()}
         for site in (*entry.sites, *self._siting.worse(entry, spec)):
-            shortage = self._shortage(entry, site, gone)
+            shortage = self._shortage(entry, spec, site, gone)
             victims = self._victims(entry, shortage, own, now)
             if not shortage or victims:
                 return self._there(entry, spec, site, gone, victims)
@@ -72,12 +72,15 @@ class Fitting:
         grant, _ = self._siting.grant(entry, spec, self._room.promised(entry), gone=gone)
         return Fit(grant, tuple(sorted({victim.preset.name for victim in victims})))
 
-    def _shortage(self, entry: Entry, site: Site, gone: Collection[InstanceId]) -> Shortage:
+    def _shortage(
+        self, entry: Entry, spec: PresetSpec, site: Site, gone: Collection[InstanceId]
+    ) -> Shortage:
         promised = self._room.promised(entry)
         stay = sum(instance.id not in gone for instance in self._fleet)
         slot = self._models_max > 0 and stay >= self._models_max
         short: Bytes = self._ledger.deficit(site.need, gone, promised, returned=True)
-        return Shortage(slot, short)
+        rivals = tuple(i.id for i in self._room.rivals(spec) if i.id not in gone)
+        return Shortage(slot, short, rivals)
 
     def _victims(
         self, entry: Entry, shortage: Shortage, own: Collection[InstanceId], now: float

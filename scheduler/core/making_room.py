@@ -25,6 +25,7 @@ class MakingRoom:
     def __init__(
         self, books: Books, room: Room, siting: Siting, eviction: Eviction, draining: Draining
     ) -> None:
+        self._books = books
         self._presets = books.presets
         self._failures = books.failures
         self._queue = books.queue
@@ -58,7 +59,8 @@ class MakingRoom:
     def give_up_what_is_not_enough(self, now: float) -> None:
         """A2: room that was made for an entry, and is not enough for it any more, is not kept from
         the head: it would wait for what nobody can use."""
-        if not self._ledger.limits or not self._queue.with_room:
+        counted = self._ledger.limits or self._books.kept_apart
+        if not counted or not self._queue.with_room:
             return
         head = self._order.head(now)
         for entry in reversed(list(self._queue.with_room.values())):

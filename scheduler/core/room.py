@@ -14,21 +14,24 @@ from dataclasses import dataclass
 from .books import Books
 from .decisions import Reason
 from .instances import Instance
+from .sharing import kept_apart
 from .sizes import NO_NEED, Bytes, Need
 from .states import State
-from .values import InstanceId, PresetName
+from .values import InstanceId, PresetName, PresetSpec
 from .wait_queue import Entry, Site
 
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """What is missing, once everything that leaves has exited."""
+    """What is missing, once everything that leaves has exited. `rivals` have to go in any case: a
+    group keeps them apart from who waits."""
 
     slot: bool
     bytes: Bytes = ()
+    rivals: tuple[InstanceId, ...] = ()
 
     def __bool__(self) -> bool:
-        return self.slot or bool(self.bytes)
+        return self.slot or bool(self.bytes) or bool(self.rivals)
 
 
 ENOUGH = Shortage(slot=False)
@@ -54,6 +57,7 @@ def _makes_room(drain: Instance) -> bool:
 
 class Room:
     def __init__(self, books: Books) -> None:
+        self._books = books
         self._models_max = books.config.models_max
         self._fleet = books.fleet
         self._queue = books.queue
@@ -90,13 +94,14 @@ class Room:
         if self.limited and entry.sleeper is None:
             coming = self._models_max - len(self._fleet.instances) + len(leaving)
             slot = coming - _starts(others) < 1
+        rivals = self._staying_rivals(entry, leaving)
         if not self._ledger.limits:
-            return Shortage(slot) if slot else ENOUGH
+            return Shortage(slot, rivals=rivals) if slot or rivals else ENOUGH
         need = need_of(entry) if site is None else site.need
         gone = {instance.id for instance in leaving} | _sleeper(entry)
         promised = [need_of(other) for other in others]
         deficit = self._ledger.deficit(need, gone, promised, returned=True)
-        return Shortage(slot, deficit)
+        return Shortage(slot, deficit, rivals)
 
     def free_now(self, entry: Entry) -> bool:
         """A5: may it start in this step? What others' victims have left free is theirs."""
@@ -104,7 +109,7 @@ class Room:
         slots = self._models_max - len(self._fleet.instances)
         if self.limited and entry.sleeper is None and slots - _starts(ready) < 1:
             return False
-        if self.shortage(entry):
+        if self.shortage(entry) or self.rivals(self._books.presets[entry.preset]):
             return False
         if not self._ledger.limits:
             return True
@@ -113,7 +118,39 @@ class Room:
 
     def fits_beside(self, head: Entry, entry: Entry) -> bool:
         """A2: it may start now, and the head's room stays covered, what is leaving included."""
-        return self.free_now(entry) and not self.shortage(head, beside=entry)
+        return (
+            self.free_now(entry)
+            and not self.are_rivals(head, entry)
+            and not self.shortage(head, beside=entry)
+        )
+
+    # Groups -----------------------------------------------------------------------
+
+    def rivals(self, spec: PresetSpec) -> list[Instance]:
+        """Those that a group keeps apart from it, leaving ones among them. What sleeps is in
+        nobody's way: it wakes through the queue."""
+        if not self._books.kept_apart:
+            return []
+        return [
+            instance
+            for instance in self._fleet
+            if instance.state is not State.SLEEPING
+            and instance.preset.name != spec.name
+            and kept_apart(spec.sharing, instance.preset.sharing)
+        ]
+
+    def are_rivals(self, one: Entry, other: Entry) -> bool:
+        presets = self._books.presets
+        return kept_apart(presets[one.preset].sharing, presets[other.preset].sharing)
+
+    def _staying_rivals(self, entry: Entry, leaving: list[Instance]) -> tuple[InstanceId, ...]:
+        if not self._books.kept_apart:
+            return ()
+        going = {instance.id for instance in leaving}
+        rivals = self.rivals(self._books.presets[entry.preset])
+        return tuple(rival.id for rival in rivals if rival.id not in going)
+
+    # ---------------------------------------------------------------------------------
 
     def is_ready(self, entry: Entry) -> bool:
         """All that went for it has exited."""
@@ -123,10 +160,16 @@ class Room:
         """What is kept for others than this entry."""
         return [need_of(other) for other in self._others(entry, None)]
 
-    def taken_by_pins(self) -> tuple[PresetName, ...]:
-        """A6: the presets whose pinned instances leave no slot even with everything unpinned gone;
-        empty when there is one. What pins leave of memory is siting's to say."""
-        if not self.limited or not self._fleet.pinned:
+    def taken_by_pins(self, entry: Entry) -> tuple[PresetName, ...]:
+        """A6: the presets whose pinned instances a group keeps apart from it, or which leave it no
+        slot even with everything unpinned gone; empty when there is none of both. What pins leave
+        of memory is siting's to say."""
+        if not self._fleet.pinned:
+            return ()
+        rivals = self.rivals(self._books.presets[entry.preset])
+        if names := {i.preset.name for i in rivals if i.preset.pinned and not i.leaving}:
+            return tuple(sorted(names))
+        if not self.limited or entry.sleeper is not None:
             return ()
         pinned = [i for i in self._fleet.pinned.values() if not i.leaving]
         blocked = len(pinned) >= self._models_max

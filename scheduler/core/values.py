@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum, auto
 from typing import NewType
 
+from .sharing import NO_GROUP, Sharing
 from .sizes import Bytes, FixedShape, OpenShape, Shape
 
 PresetName = NewType("PresetName", str)
@@ -104,6 +105,7 @@ class PresetSpec:
     measuring: bool = False  # a measurement is on its way, and is worth waiting for (L5)
     placement_now: bool = False  # it takes the best place there is, not the best there could be
     replicas: int = 1  # as many instances at once, at most
+    sharing: Sharing = NO_GROUP  # beside whom it may be loaded
 
     @property
     def shape(self) -> Shape | None:

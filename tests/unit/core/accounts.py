@@ -253,15 +253,17 @@ class Accounts:
                 own[device] += size
         return Need(tuple(own.items()), need.mapped)
 
-    def end(self, decision: AskExit | Kill, *, is_chosen_now: bool) -> None:
+    def end(
+        self, decision: AskExit | Kill, *, is_chosen_now: bool, goes_for_its_group: bool = False
+    ) -> None:
         """V3: without a limit by count, who goes holds something where devices have limits; and the
         others that go would not have sufficed. Where that is `is_chosen_now`: in this step, for one
-        for which alone room is made."""
+        for which alone room is made; and not for who has to go whatever it holds."""
         victim, preset = decision.instance, decision.for_preset
         self.going.add(victim)
         if decision.reason is not Reason.EVICTED or self.planner.config.models_max:
             return
-        if preset is None or preset in self.ran_out:
+        if preset is None or preset in self.ran_out or goes_for_its_group:
             return  # A4: one goes for good measure
         holds = on_each(self.held[victim], {})
         assert any(holds.get(device) for device in self.readings), "V3: went for nothing"

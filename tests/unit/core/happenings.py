@@ -30,6 +30,7 @@ from scheduler.core.events import (
     Ticked,
     UnloadAsked,
 )
+from scheduler.core.sharing import NO_GROUP, Sharing
 from scheduler.core.values import Config, Exit, Kind, PresetSpec, Priority, VictimPolicy
 
 from .machine import Machine, a_shape
@@ -37,6 +38,12 @@ from .referee import Child, Referee
 
 TENANTS = {"x": 1.0, "y": 1.0, "z": 3.0, "w": 0.5}
 PARALLEL = {"one": 1, "two": 2}  # by fingerprint: an edit changes both
+GROUPS = [
+    Sharing("turns", one_at_a_time=True),
+    Sharing("alone", exclusive=True),
+    Sharing("strict", one_at_a_time=True, exclusive=True),
+    Sharing("stays", persistent=True),
+]
 EXITS = [Exit(code=1), Exit(signal=9), Exit(code=1, out_of_memory=True)]
 
 
@@ -66,11 +73,18 @@ def any_config(chance: Random) -> Config:
 
 class Happenings:
     def __init__(
-        self, config: Config, chance: Random, *, names: str = "abcd", keeps_time: bool = True
+        self,
+        config: Config,
+        chance: Random,
+        *,
+        names: str = "abcd",
+        keeps_time: bool = True,
+        grouped: bool = False,
     ) -> None:
         self.referee = Referee(config, keeps_time=keeps_time)
         self.chance = chance
         self.names = names
+        self.groups = [NO_GROUP, *GROUPS] if grouped else [NO_GROUP]
         self.requests = 0
         self.machine = Machine(self.referee, chance)
         self.change_presets({name: self.spec(name) for name in names})
@@ -110,6 +124,7 @@ class Happenings:
             placement_now=pick([False, False, True]),
             replicas=pick([1, 1, 1, 2]),
             **a_shape(name, self.chance),
+            **({"sharing": pick(self.groups)} if len(self.groups) > 1 else {}),
         )
 
     def child(self, test: Callable[[Child], bool] = lambda child: True) -> int | None:

@@ -39,6 +39,7 @@ from scheduler.core.events import (
     UnloadAsked,
 )
 from scheduler.core.planner import Planner
+from scheduler.core.sharing import Sharing
 from scheduler.core.values import Code, Config, Kind, PresetName, PresetSpec, Refusal
 
 from .accounts import Accounts
@@ -237,6 +238,7 @@ class Referee:
                 assert child.staying, "woken though it is on its way out"
                 assert child.mood == "sleeping", "woken though it does not sleep"
                 assert self._wanted(child.spec.name), "nobody waits for this wake"
+                assert not self._rivals(child.spec), "woken beside what a group keeps apart"
                 child.mood, child.started_at = "loading", self.now
                 self.accounts.wake(instance)
             case Drain():
@@ -268,6 +270,7 @@ class Referee:
         assert spec == self.presets.get(spec.name), "started with other options"
         alive = self.children.values()
         self._judge_beside_its_own(spec)
+        assert not self._rivals(spec), "started beside what a group keeps apart"
         limit = self.config.models_max
         assert not limit or len(self.children) < limit, "A5: started without a slot"
         loads = sum(c.mood == "loading" and c.staying for c in alive)
@@ -280,6 +283,13 @@ class Referee:
         self.accounts.start(decision, waits_alone=waits_alone)
         self._not_overtaken(spec.name, decision)
         self.children[decision.instance] = Child(spec, self.now)
+
+    def _rivals(self, spec: PresetSpec) -> list[PresetName]:
+        """Whose presets are now kept apart from it, whatever they were when they started."""
+        awake = [c for c in self.children.values() if c.mood != "sleeping" or not c.staying]
+        others = {c.spec.name for c in awake} - {spec.name}
+        known = others & self.presets.keys()
+        return [name for name in known if _apart(spec.sharing, self.presets[name].sharing)]
 
     def _own(self, preset: PresetName | None) -> list[Child]:
         return [child for child in self.children.values() if child.spec.name == preset]
@@ -308,8 +318,15 @@ class Referee:
             if other == preset or not self._needs_start(other):
                 continue
             ready = self.accounts.could_start(self.presets[other])
+            if self._rivals(self.presets[other]) or self._keeps_clear(other):
+                continue
             if ready and (theirs := self._first(other)):
                 assert theirs + 2 * self.config.max_priority_jump_seconds >= mine, "A1: overtaken"
+
+    def _keeps_clear(self, preset: PresetName) -> bool:
+        """A group keeps it apart from somebody who waits, and may be before it."""
+        sharing = self.presets[preset].sharing
+        return any(_apart(sharing, self.presets[o].sharing) for o in self.waiters_of if o != preset)
 
     def _first(self, preset: PresetName) -> float | None:
         work = [w.arrived for w in self.waiters_of.get(preset, {}).values() if w.kind in WORK]
@@ -353,7 +370,9 @@ class Referee:
         others = self.made_for - {decision.for_preset}
         sleeps = any(c.mood == "sleeping" for c in self._own(decision.for_preset))
         chosen = child.draining is None and not others and not sleeps
-        self.accounts.end(decision, is_chosen_now=chosen)
+        for_whom = self.presets.get(decision.for_preset)
+        rival = for_whom is not None and child.spec.name in self._rivals(for_whom)
+        self.accounts.end(decision, is_chosen_now=chosen, goes_for_its_group=rival)
         if decision.for_preset in self.waiters_of:
             self.made_for.add(decision.for_preset)
         violent = reason in (Reason.HUNG, Reason.STOP_TIMEOUT, Reason.LOAD_STALLED)
@@ -443,7 +462,7 @@ class Referee:
             case Code.MODEL_NOT_LOADED:
                 assert waiter.kind is Kind.GET
             case Code.DOES_NOT_FIT:
-                assert waiter.kind is Kind.STARTUP
+                assert waiter.kind in (Kind.STARTUP, Kind.GET)  # a look that joined it
             case Code.MODEL_TOO_LARGE | Code.BLOCKED_BY_PINNED | Code.MEMORY_IN_USE:
                 self._judge_no_place(waiter, refusal, since)
             case Code.SHUTTING_DOWN:
@@ -467,6 +486,9 @@ class Referee:
         spec, code, limit = self.presets[waiter.preset], refusal.code, self.config.models_max
         pinned = [i for i, c in self.children.items() if c.spec.pinned and c.staying]
         if code is Code.BLOCKED_BY_PINNED and limit and len(pinned) >= limit:
+            return
+        if code is Code.BLOCKED_BY_PINNED and set(refusal.blocked_by) <= set(self._rivals(spec)):
+            assert set(refusal.blocked_by) <= {self.children[i].spec.name for i in pinned}
             return
         self.accounts.refuse(spec, code, pinned)
         if code is Code.BLOCKED_BY_PINNED:
@@ -520,6 +542,13 @@ class Referee:
         fresh = Planner(self.config)
         for event, now, decisions in self.log:
             assert fresh.handle(event, now) == decisions, "the same events, other decisions"
+
+
+def _apart(one: Sharing, other: Sharing) -> bool:
+    if one.group and one.group == other.group:
+        return one.one_at_a_time
+    alone = [a.exclusive and not b.persistent for a, b in ((one, other), (other, one))]
+    return any(alone)
 
 
 def _or(own: float | None, general: float | None) -> float | None:

@@ -43,6 +43,18 @@ def test_no_rule_breaks_whatever_happens(seed):
     world.referee.check_replay()
 
 
+@pytest.mark.parametrize("seed", range(max(8, len(SEEDS) // 5)))
+def test_no_rule_breaks_where_groups_keep_presets_apart(seed):
+    chance = Random(50_000 + seed)
+    names = "abcdefgh"[: chance.choice([3, 5, 8])]
+    world = Happenings(any_config(chance), chance, names=names, grouped=True)
+
+    live(world, EVENTS_PER_SEED)
+
+    world.everyone_is_answered_once_the_world_cooperates()
+    world.referee.check_replay()
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_a_clock_that_goes_back_breaks_nothing_but_durations(seed):
     """Monotonic clocks do not; a recorded log that was put together by hand may."""
