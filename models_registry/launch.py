@@ -16,6 +16,7 @@ from models_registry.command_line import EffectiveOption, Layer, render
 from models_registry.engine_path import llama_server
 from models_registry.engine_version import Engine, engine_version
 from models_registry.errors import EngineMissing, OptionError
+from models_registry.groups import NO_GROUP, GroupRules, rules_of
 from models_registry.hiding import Candidate, hidden_names
 from models_registry.inheritance import Layers, global_row
 from models_registry.inheritance import model_file_layer as model_file_layer
@@ -78,6 +79,7 @@ class LaunchSpec:
     memory_options: Mapping[str, str] = field(default_factory=dict)
     devices: tuple[str, ...] = ()  # by the engine's names, those that it may use
     filters: RequestFilters = NO_FILTERS
+    group: GroupRules = NO_GROUP
     tags: tuple[str, ...] = ()
     unlisted: bool = False
     hidden: bool = False
@@ -86,7 +88,7 @@ class LaunchSpec:
 def launch_specs() -> list[LaunchSpec]:
     """Every preset that is switched on, by name. One that cannot be started is in it with its
     `problem`: a bad row never hides the good ones."""
-    rows = list(Preset.objects.select_related("model_file").prefetch_related("aliases"))
+    rows = list(Preset.objects.select_related("model_file", "group").prefetch_related("aliases"))
     off = _switched_off()
     reading = _Reading(
         _asked_engine(),
@@ -249,6 +251,7 @@ class _Reading:
             filters=self._filters(preset),
             tags=policy.tags,
             unlisted=policy.unlisted,
+            group=rules_of(preset.group),
             problem=problem,
         )
 

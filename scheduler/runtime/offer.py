@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from models_registry.launch import LaunchSpec
+from scheduler.core.sharing import Sharing
 from scheduler.core.sizes import FixedShape, OpenShape
 from scheduler.core.values import PresetName, PresetSpec, Priority
 
@@ -106,6 +107,12 @@ class Offer:
             measuring=bool(spec.memory_fingerprint) and (known is None or known.pending),
             placement_now=spec.placement == "now",
             replicas=spec.replicas,
+            sharing=Sharing(
+                spec.group.name,
+                one_at_a_time=spec.group.one_at_a_time,
+                exclusive=spec.group.exclusive,
+                persistent=spec.group.persistent,
+            ),
         )
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from models_registry.launch import LaunchSpec, launch_specs
-from models_registry.models import Alias, GlobalPreset, Profile
+from models_registry.groups import GroupRules
+from models_registry.launch import LaunchSpec, launch_specs, registry_revision
+from models_registry.models import Alias, GlobalPreset, Group, Profile
 
 from .registry_rows import gguf, make_model_file, make_preset, use_stand_in_engine
 
@@ -176,3 +177,20 @@ def test_five_queries_read_the_whole_registry(
 
     with django_assert_num_queries(5):  # presets, aliases, profiles, [*], unreadable files
         assert len(launch_specs()) == 11
+
+
+def test_the_rules_of_its_group_are_told_and_an_edit_of_them_raises_the_revision(
+    tmp_path: Path,
+) -> None:
+    preset = make_preset("a", make_model_file(tmp_path / "a.gguf"))
+    group = Group.objects.create(name="big", exclusive=True)
+    preset.group = group
+    preset.save()
+    assert specs()["a"].group == GroupRules("big", exclusive=True)
+    before = registry_revision()
+
+    group.one_at_a_time = True
+    group.save()
+
+    assert registry_revision() > before
+    assert specs()["a"].group == GroupRules("big", one_at_a_time=True, exclusive=True)

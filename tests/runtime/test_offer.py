@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from models_registry.groups import GroupRules
+from scheduler.core.sharing import Sharing
 from scheduler.core.sizes import HOST, FixedShape, Need
 from scheduler.runtime.figures import KnownShape
 from scheduler.runtime.offer import Offer
@@ -81,3 +83,9 @@ def test_it_is_being_measured_while_nothing_but_a_pending_estimate_is_known():
 
 def test_what_cannot_be_measured_is_not_waited_for():
     assert not told_with(None, memory_fingerprint="").measuring
+
+
+def test_the_core_hears_by_which_rules_a_group_shares_the_machine():
+    (told,) = offer(preset("a", group=GroupRules("g", exclusive=True))).preset_specs(unknown)
+
+    assert told.sharing == Sharing("g", exclusive=True)
