@@ -8,14 +8,17 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from django.db import transaction
-from django.db.models import Model, QuerySet
+from django.db.models import Model, ProtectedError, QuerySet
 
 from models_registry import history
 from models_registry.access import Asker
+from models_registry.cloning import clone
 from models_registry.errors import ManagementRefused
 from models_registry.measurements import of_preset
 from models_registry.model_paths import files_state
-from models_registry.models import Alias, Measurement, ModelFile, Preset
+from models_registry.models import Alias, Group, Measurement, ModelFile, Preset
+from models_registry.restricted import RESTRICTED
+from models_registry.tags import joined
 
 Row = TypeVar("Row", bound=Model)
 
@@ -28,7 +31,8 @@ def model_files() -> QuerySet[ModelFile]:
 
 
 def presets() -> QuerySet[Preset]:
-    return Preset.objects.select_related("model_file").prefetch_related("aliases").order_by("name")
+    rows = Preset.objects.select_related("model_file", "base", "group")
+    return rows.prefetch_related("aliases", "profiles").order_by("name")
 
 
 def aliases() -> QuerySet[Alias]:
@@ -101,10 +105,24 @@ def delete_model_file(id: int, asker: Asker, *, cascade: bool) -> None:
         _deleted(row, asker)
 
 
-def create_preset(fields: Mapping[str, Any], asker: Asker) -> Preset:
-    _check_extra_options("", fields, asker)
+def change_model_file(id: int, changes: Mapping[str, Any], asker: Asker) -> ModelFile:
     with transaction.atomic():
-        return _saved(Preset(**_with_model_file(fields)), asker)
+        row = _locked(model_file_by_id(id))
+        for field, value in changes.items():
+            setattr(row, field, value)
+        _saved(row, asker)
+    return model_file_by_id(id)
+
+
+def create_preset(fields: Mapping[str, Any], asker: Asker) -> Preset:
+    _check_restricted(Preset(), fields, asker)
+    with transaction.atomic():
+        return preset_named(_saved(Preset(**_with_rows(fields)), asker).name)
+
+
+def clone_preset(name: str, new_name: str, asker: Asker) -> Preset:
+    """Empty `new_name`: one that is free."""
+    return preset_named(clone(preset_named(name), new_name, reason=asker.label).name)
 
 
 def change_preset(
@@ -141,17 +159,25 @@ def delete_preset(name: str, asker: Asker) -> None:
         _deleted(preset_named(name), asker)
 
 
-def create_alias(name: str, preset: str, asker: Asker) -> Alias:
+def create_alias(
+    name: str, preset: str, asker: Asker, *, request_set: Mapping[str, Any] | None = None
+) -> Alias:
     with transaction.atomic():
-        return _saved(Alias(name=name, preset=_target(preset)), asker)
+        alias = Alias(name=name, preset=_row("preset", Preset, name=preset), request_set=dict(request_set or {}))
+        return _saved(alias, asker)
+
+
+def create_group(fields: Mapping[str, Any], asker: Asker) -> Group:
+    return _saved(Group(**fields), asker)
 
 
 def change_alias(name: str, changes: Mapping[str, Any], asker: Asker) -> Alias:
     with transaction.atomic():
         alias = _locked(alias_named(name))
         alias.name = changes.get("name", alias.name)
+        alias.request_set = changes.get("request_set", alias.request_set)
         if "preset" in changes:
-            alias.preset = _target(changes["preset"])
+            alias.preset = _row("preset", Preset, name=changes["preset"])
         return _saved(alias, asker)
 
 
@@ -177,7 +203,13 @@ def _saved(row: Row, asker: Asker) -> Row:
 
 def _deleted(row: Model, asker: Asker) -> None:
     row._change_reason = asker.label  # type: ignore[attr-defined]
-    row.delete()
+    try:
+        row.delete()
+    except ProtectedError as error:
+        heirs = ", ".join(sorted(str(heir) for heir in error.protected_objects))
+        raise ManagementRefused(
+            "conflict", f"It is the base of {heirs}: give them another base first, or none."
+        ) from error
 
 
 def _locked(row: Row) -> Row:
@@ -189,37 +221,45 @@ def _locked(row: Row) -> Row:
 def _take(preset: Preset, changes: Mapping[str, Any], asker: Asker, version: int | None) -> None:
     if version is not None and version != preset.version:
         raise ManagementRefused("conflict", _who_was_faster(preset, version), "version")
-    _check_extra_options(preset.extra_options, changes, asker)
-    for field, value in _with_model_file(changes).items():
+    _check_restricted(preset, changes, asker)
+    for field, value in _with_rows(changes).items():
         setattr(preset, field, value)
 
 
-def _check_extra_options(before: str, changes: Mapping[str, Any], asker: Asker) -> None:
-    """Whoever may write any option may make the engine take any memory and time."""
-    if changes.get("extra_options", before) != before and not asker.everything:
-        raise ManagementRefused(
-            "permission_denied",
-            "Only superusers and admin keys may change the extra options.",
-            "extra_options",
-        )
+def _check_restricted(before: Preset, changes: Mapping[str, Any], asker: Asker) -> None:
+    """See models_registry.restricted."""
+    for field in () if asker.everything else RESTRICTED:
+        was = getattr(before, field)
+        if changes.get(field, was) != was:
+            label = before._meta.get_field(field).verbose_name
+            raise ManagementRefused(
+                "permission_denied",
+                f"Only superusers and admin keys may change the {label}.",
+                field,
+            )
 
 
-def _with_model_file(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """`model_file` comes as an id."""
-    if "model_file" not in fields:
-        return dict(fields)
-    row = ModelFile.objects.filter(pk=fields["model_file"]).first()
+def _with_rows(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """`model_file` comes as an id, `base` and `group` as names, words as lists."""
+    values = dict(fields)
+    if "model_file" in values:
+        values["model_file"] = _row("model_file", ModelFile, pk=values["model_file"])
+    if values.get("base") is not None:
+        values["base"] = _row("base", Preset, name=values["base"])
+    if values.get("group") is not None:
+        values["group"] = _row("group", Group, name=values["group"])
+    for field in {"tags", "request_strip"} & values.keys():
+        values[field] = joined(values[field])
+    return values
+
+
+def _row(field: str, model: type[Row], **wanted: Any) -> Row:
+    row = model._default_manager.filter(**wanted).first()
     if row is None:
-        raise ManagementRefused(
-            "validation_failed", f"There is no model file {fields['model_file']}.", "model_file"
-        )
-    return {**fields, "model_file": row}
-
-
-def _target(preset: str) -> Preset:
-    row = Preset.objects.filter(name=preset).first()
-    if row is None:
-        raise ManagementRefused("validation_failed", f"No preset is called {preset!r}.", "preset")
+        (value,) = wanted.values()
+        name = model._meta.verbose_name
+        told = f"There is no {name} {value}." if "pk" in wanted else f"No {name} is called {value!r}."
+        raise ManagementRefused("validation_failed", told, field)
     return row
 
 

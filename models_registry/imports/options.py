@@ -42,7 +42,8 @@ def _column(key: str, value: str) -> dict[str, Any] | None:
         return None
     if key == "embeddings":
         return {field: value == "true"}
+    column: Any = Preset._meta.get_field(field)
     try:
-        return {field: Preset._meta.get_field(field).clean(value, None)}
+        return {field: column.clean(value, None)}
     except ValidationError:
         return None
