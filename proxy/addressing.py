@@ -18,6 +18,7 @@ class Kind(StrEnum):
 
     FORWARD = auto()  # a child
     MODELS = auto()
+    MODEL = auto()
     PROPS = auto()
     HEALTH = auto()
     READY = auto()
@@ -118,9 +119,19 @@ def is_not_carried(path: str) -> bool:
     return path in NOT_CARRIED or path.startswith("/slots/")
 
 
+def _model_endpoint(path: str) -> Endpoint | None:
+    return None if is_not_carried(path) or not model_named(path) else _endpoint(Kind.MODEL, path)
+
+
+def model_named(path: str) -> str:
+    """The name in /models/{name}, which may hold slashes; empty for other paths."""
+    beginning = "/v1/models/" if path.startswith("/v1/") else "/models/"
+    return path.removeprefix(beginning) if path.startswith(beginning) else ""
+
+
 def find_endpoint(path: str, method: str) -> Endpoint:
     """Raises Refused: `not_found`, or MethodNotAllowed."""
-    endpoint = ENDPOINTS.get(path)
+    endpoint = ENDPOINTS.get(path) or _model_endpoint(path)
     if endpoint is not None and method in endpoint.methods:
         return endpoint
     if is_not_carried(path) or (method, path) in _NOT_CARRIED_METHODS:

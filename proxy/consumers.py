@@ -11,7 +11,15 @@ from typing import Any
 
 from proxy import listing
 from proxy.abandoned import AbandonedAnswers
-from proxy.addressing import Endpoint, Kind, address, autoload_asked, dialect_of, find_endpoint
+from proxy.addressing import (
+    Endpoint,
+    Kind,
+    address,
+    autoload_asked,
+    dialect_of,
+    find_endpoint,
+    model_named,
+)
 from proxy.answers import Send, send_json, send_refusal
 from proxy.body import Body, Room, read_body
 from proxy.conf import ProxyConfig, proxy_config
@@ -92,7 +100,8 @@ class GatewayApp:
                 await self._answer(endpoint, request)
                 return
         except Refused as refused:
-            await send_refusal(send, refused, dialect_of(path), "", request_id.encode())
+            model, told = model_named(path), request_id.encode()
+            await send_refusal(send, refused, dialect_of(path), model, told)
             return
         except Exception:
             broken = self._unexpected(request)
@@ -151,7 +160,7 @@ class GatewayApp:
         status = 200
         match endpoint.kind:
             case Kind.HEALTH:
-                payload: dict[str, Any] = {"status": "ok"}
+                payload: object = {"status": "ok"}
             case Kind.READY:
                 status, payload = await self._ready()
             case Kind.PROPS:
@@ -161,6 +170,9 @@ class GatewayApp:
                         "This gateway answers /props for itself only, not for one model.",
                     )
                 payload = listing.props(self._config)
+            case Kind.MODEL:
+                scheduler = (await self._started()).scheduler
+                payload = await self._models.one(scheduler, model_named(endpoint.path))
             case _:
                 if reload_asked(request.scope["query_string"]):
                     await self._reload.done()

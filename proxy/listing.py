@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from models_registry.launch import launch_specs
-from models_registry.models import Preset, Source
+import msgspec
+
 from proxy.conf import ProxyConfig
+from proxy.offered import Offer, Offered, problem_told
 from proxy.queries import DatabaseThread, Shared
 from scheduler.client import SchedulerClient
 from scheduler.protocol import Failure, InstanceState, QueueEntry, Refused, SnapshotState
@@ -28,18 +28,6 @@ SPACING_SECONDS = 0.2
 _MOST_USABLE_FIRST = ("loaded", "sleeping", "loading", "draining", "stopping")
 # While a child goes, it still holds its memory: llama.cpp's router, too, calls it loaded.
 _VALUES = {"draining": "loaded", "stopping": "loaded"}
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A preset as the registry knows it. `problem` says why it cannot be started, or is empty."""
-
-    name: str
-    aliases: tuple[str, ...]
-    source: str
-    created: int
-    args: tuple[str, ...]
-    problem: str
 
 
 async def snapshot(scheduler: SchedulerClient) -> SnapshotState:
@@ -56,73 +44,60 @@ async def snapshot(scheduler: SchedulerClient) -> SnapshotState:
 
 
 class ModelList:
-    """GET /models, which clients poll and which reads the whole registry."""
+    """GET /models and GET /models/{id}, which clients poll."""
 
     def __init__(self) -> None:
         self._thread = DatabaseThread("model-list")
-        self._rows = Shared(self._thread, registered, SPACING_SECONDS)
+        self._presets = Shared(self._thread, Offer().presets, SPACING_SECONDS)
 
     async def body(self, scheduler: SchedulerClient) -> dict[str, Any]:
         """Raises Refused when the scheduler is away."""
-        return await models(scheduler, await self._rows.ask())
+        presets = await self._presets.ask()
+        live = Live.of(await snapshot(scheduler))  # last: it is true for a moment only
+        return {"object": "list", "data": [live.entry(each) for each in presets if each.listed]}
+
+    async def one(self, scheduler: SchedulerClient, name: str) -> dict[str, Any] | msgspec.Raw:
+        """By its name or an alias, listed or not. Raises Refused `model_not_found` too."""
+        presets = await self._presets.ask()
+        found = next((each for each in presets if name in (each.name, *each.aliases)), None)
+        if found is None:
+            raise Refused(
+                "model_not_found", f"There is no model {name!r}: GET /v1/models lists them."
+            )
+        return Live.of(await snapshot(scheduler)).entry(found)
 
     async def close(self) -> None:
-        await self._rows.close()
+        await self._presets.close()
         await self._thread.close()
 
 
-async def models(scheduler: SchedulerClient, rows: list[Listed]) -> dict[str, Any]:
-    live = await snapshot(scheduler)  # last: it is true for a moment only
-    instances = _by_preset(live.instances)
-    queue = {entry.preset: entry for entry in live.queue}
-    failures = {failure.preset: failure for failure in live.failures}
-    entries = [
-        entry(row, instances.get(row.name), queue.get(row.name), failures.get(row.name))
-        for row in rows
-    ]
-    return {"object": "list", "data": entries}
+@dataclass(frozen=True, slots=True)
+class Live:
+    """What the scheduler says of presets, by their names."""
 
+    instances: Mapping[str, InstanceState]
+    queue: Mapping[str, QueueEntry]
+    failures: Mapping[str, Failure]
 
-def registered() -> list[Listed]:
-    """Every preset, by name."""
-    sources = dict(Preset.objects.values_list("name", "source"))
-    return [
-        Listed(
-            name=spec.preset,
-            aliases=tuple(sorted(spec.aliases)),
-            source="models_dir" if sources.get(spec.preset) == Source.MODELS_DIR else "preset",
-            created=_modified(spec.model_path),
-            args=spec.argv,
-            problem=spec.problem,
+    @classmethod
+    def of(cls, state: SnapshotState) -> Live:
+        return cls(
+            _by_preset(state.instances),
+            {entry.preset: entry for entry in state.queue},
+            {failure.preset: failure for failure in state.failures},
         )
-        for spec in sorted(launch_specs(), key=lambda spec: spec.preset)
-    ]
 
-
-def entry(
-    row: Listed,
-    instance: InstanceState | None,
-    queued: QueueEntry | None,
-    failure: Failure | None,
-) -> dict[str, Any]:
-    """One entry of the list."""
-    found: dict[str, Any] = {
-        "id": row.name,
-        "aliases": list(row.aliases),
-        "tags": [],
-        "object": "model",
-        "owned_by": "llamacpp",
-        "created": row.created,
-        "source": row.source,
-        "can_remove": False,
-    }
-    if instance is None:
-        found["status"] = _not_running(row, queued, failure)
-        return found
-    found["status"] = _running(row, instance)
-    if instance.meta:
-        found.update(_reported(instance.meta))
-    return found
+    def entry(self, preset: Offered) -> dict[str, Any] | msgspec.Raw:
+        """One entry of the list."""
+        name = preset.name
+        instance = self.instances.get(name)
+        if instance is None and name not in self.queue and name not in self.failures:
+            return preset.unloaded
+        if instance is None:
+            status = _not_running(preset, self.queue.get(name), self.failures.get(name))
+            return {**preset.entry, "status": status}
+        reported = _reported(instance.meta) if instance.meta else {}
+        return {**preset.entry, **reported, "status": _running(preset, instance)}
 
 
 def props(config: ProxyConfig) -> dict[str, Any]:
@@ -148,12 +123,11 @@ def _by_preset(instances: list[InstanceState]) -> Mapping[str, InstanceState]:
     return best
 
 
-def _running(row: Listed, instance: InstanceState) -> dict[str, Any]:
+def _running(preset: Offered, instance: InstanceState) -> dict[str, Any]:
     state = instance.state
-    status: dict[str, Any] = {
-        "value": _VALUES.get(state, state),
-        "args": instance.args or list(row.args),
-    }
+    status = {"value": _VALUES.get(state, state), **preset.status}
+    if instance.args:
+        status["args"] = instance.args
     if state in _VALUES:
         status["detail"] = state
     if state == "loading" and instance.progress is not None:
@@ -161,8 +135,10 @@ def _running(row: Listed, instance: InstanceState) -> dict[str, Any]:
     return status
 
 
-def _not_running(row: Listed, queued: QueueEntry | None, failure: Failure | None) -> dict[str, Any]:
-    status: dict[str, Any] = {"value": "unloaded", "args": list(row.args)}
+def _not_running(
+    preset: Offered, queued: QueueEntry | None, failure: Failure | None
+) -> dict[str, Any]:
+    status: dict[str, Any] = {"value": "unloaded", **preset.status}
     if queued is not None:
         status["detail"] = "queued"
     if failure is not None:
@@ -172,9 +148,8 @@ def _not_running(row: Listed, queued: QueueEntry | None, failure: Failure | None
         elif failure.signal is not None:
             status["exit_code"] = 128 + failure.signal  # as a shell says it
         status["reason"] = ": ".join(text for text in (failure.reason, failure.words) if text)
-    elif row.problem:
-        status["failed"] = True
-        status["reason"] = row.problem
+    elif preset.problem:
+        status |= problem_told(preset.problem)
     return status
 
 
@@ -187,10 +162,3 @@ def _reported(meta: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(meta.get("architecture"), dict):
         reported["architecture"] = meta["architecture"]
     return reported
-
-
-def _modified(path: str) -> int:
-    try:
-        return int(Path(path).stat().st_mtime)
-    except OSError:
-        return 0  # a missing file is said in the status

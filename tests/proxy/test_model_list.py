@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 
-from models_registry.models import Alias, ModelFile, Preset, Source
+from models_registry.indexing import index_files
+from models_registry.models import Alias, FileMetadata, ModelFile, Preset, Source
+from proxy.offered import Offer
 from scheduler.protocol import Failure, InstanceState, QueueEntry, SnapshotState
+from tests.support.tiny_model import real_model
 
 from .asking import Exchange
 from .fakes import Connection, Received
@@ -181,18 +185,104 @@ async def test_clients_know_a_router_by_its_properties(house):
     assert of_one.status == 404
 
 
+@pytest.mark.parametrize("more", [0, 20])
 async def test_the_number_of_queries_does_not_grow_with_the_presets(
-    presets, tmp_path, django_assert_max_num_queries
+    presets, tmp_path, django_assert_num_queries, more
 ):
-    from asgiref.sync import sync_to_async
-
-    from proxy.listing import registered
-
     def count() -> None:
         file = ModelFile.objects.get(path=str(tmp_path / "b.gguf"))
-        for number in range(20):
+        for number in range(more):
             Preset.objects.create(name=f"more-{number}", model_file=file)
-        with django_assert_max_num_queries(4):
-            assert len(registered()) == 22
+        offer = Offer()
+        with django_assert_num_queries(9):
+            assert len(offer.presets()) == 2 + more
+        with django_assert_num_queries(3):
+            assert len(offer.presets()) == 2 + more
 
     await sync_to_async(count)()
+
+
+async def test_what_changed_is_seen_at_the_next_look(presets, tmp_path):
+    def look() -> None:
+        offer = Offer()
+        offer.presets()
+        (tmp_path / "b.gguf").unlink()
+        assert "b.gguf" in offer.presets()[1].problem
+        FileMetadata.objects.create(
+            model_file=ModelFile.objects.get(path=str(tmp_path / "gone.gguf")), parameters=7
+        )
+        assert offer.presets()[0].entry["meta"] == {"n_params": 7}
+        Preset.objects.get(name="b").delete()
+        assert [each.name for each in offer.presets()] == ["a"]
+
+    await sync_to_async(look)()
+
+
+async def test_an_unloaded_preset_shows_what_its_header_says(house, tmp_path):
+    def make() -> None:
+        path = tmp_path / "c.gguf"
+        path.symlink_to(real_model())
+        file = ModelFile.objects.create(path=str(path), source=Source.CACHE)
+        Preset.objects.create(name="user/c:Q4_1", model_file=file, source=Source.CACHE, tags="b, a")
+        index_files()
+
+    await sync_to_async(make)()
+
+    found = (await entries(house, snapshot()))["user/c:Q4_1"]
+
+    assert found["meta"] == {  # tests/runtime/test_child_lines.py: the engine says the same
+        "vocab_type": 2, "n_vocab": 49152, "n_ctx_train": 8192, "n_embd": 576,
+        "n_params": 134515008, "size": 96576768, "ftype": "Q4_1",
+    }  # fmt: skip
+    assert found["architecture"] == {"input_modalities": ["text"], "output_modalities": ["text"]}
+    assert (found["source"], found["can_remove"], found["tags"]) == ("cache", True, ["a", "b"])
+
+
+async def test_the_effective_preset_is_shown_as_ini(house, presets):
+    await Preset.objects.filter(name="b").aupdate(ctx_size=4096, extra_options="no-warmup = true")
+
+    status = (await entries(house, snapshot()))["b"]["status"]
+
+    lines = status["preset"].splitlines()
+    assert lines[:2] == ["[b]", f"model = {status['args'][1]}"]
+    assert {"ctx-size = 4096", "warmup = false"} <= set(lines)
+
+
+@pytest.mark.parametrize("path", ["/v1/models/", "/models/"])
+async def test_one_model_is_asked_for_by_its_name_or_an_alias(house, presets, path):
+    async with house(never_asked) as h:
+        h.scheduler.live = snapshot([instance("b", "loaded")])
+        loaded = await Exchange(h.app, f"{path}b", method="GET").end()
+        by_alias = await Exchange(h.app, f"{path}z-alias", method="GET").end()
+
+    assert (loaded.status, loaded.json["status"]["value"]) == (200, "loaded")
+    assert (by_alias.status, by_alias.json["id"]) == (200, "a")
+
+
+async def test_a_name_may_hold_slashes(house, presets):
+    await Preset.objects.filter(name="b").aupdate(name="user/repo:Q4")
+
+    async with house(never_asked) as h:
+        found = await Exchange(h.app, "/v1/models/user/repo:Q4", method="GET").end()
+
+    assert found.json["id"] == "user/repo:Q4"
+
+
+@pytest.mark.parametrize(("path", "status"), [("/v1/models/none", 404), ("/models/none", 400)])
+async def test_a_model_that_is_not_there_is_refused_in_the_dialect(house, presets, path, status):
+    async with house(never_asked) as h:
+        found = await Exchange(h.app, path, method="GET").end()
+        posted = await Exchange(h.app, path, method="POST", body=b"{}").end()
+
+    assert found.status == status
+    assert "'none'" in found.json["error"]["message"]
+    assert posted.status == 405
+
+
+async def test_an_unlisted_preset_is_found_only_by_its_name(house, presets):
+    await Preset.objects.filter(name="b").aupdate(unlisted=True)
+
+    assert list(await entries(house, snapshot())) == ["a"]
+    async with house(never_asked) as h:
+        found = await Exchange(h.app, "/models/b", method="GET").end()
+    assert found.json["id"] == "b"
