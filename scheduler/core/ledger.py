@@ -194,10 +194,12 @@ class Ledger:
         promised: Iterable[Need] = (),
         *,
         returned: bool = False,
+        by_return: Iterable[Need] = (),
     ) -> tuple[dict[DeviceId, int], dict[FileId, int]]:
         """L1: what may be taken of each known device once `gone` have exited (and with `returned`,
-        once all that returns is back), beside what is `promised`; and what of which file is mapped
-        then, which costs nothing again."""
+        once all that returns is back), beside what is `promised`, and beside what is promised
+        `by_return`: what surely returns meets it first. And what of which file is mapped then, which
+        costs nothing again."""
         free = {
             name: device.limit - (0 if returned else device.coming_back)
             for name, device in self.devices.items()
@@ -209,12 +211,37 @@ class Ledger:
                 _take(free, self._kept(need.own))
         files = self.mapped(gone)
         _take(free, ((HOST, size) for size in files.values()))
+        met = {} if returned else self._surely_back()
         for need in promised:
-            _take(free, self._kept(need.own))
-            for file, size in need.mapped:
-                _take(free, ((HOST, max(0, size - files.get(file, 0))),))
-                files[file] = max(size, files.get(file, 0))
+            self._promise(need, free, files, {})
+        for need in by_return:
+            self._promise(need, free, files, met)
         return free, files
+
+    def _surely_back(self) -> dict[DeviceId, int]:
+        """What returns where the driver tells whose memory is whose. Elsewhere it could not be told
+        from what starts meanwhile, and who waits for it would wait for that as well."""
+        return {
+            name: device.coming_back
+            for name, device in self.devices.items()
+            if device.reading.foreign is not None
+        }
+
+    def _promise(
+        self,
+        need: Need,
+        free: dict[DeviceId, int],
+        files: dict[FileId, int],
+        met: dict[DeviceId, int],
+    ) -> None:
+        """Takes it of `free`, but for what is in `met`, which it takes first."""
+        for name, size in self._kept(need.own):
+            by_return = min(size, met.get(name, 0))
+            met[name] = met.get(name, 0) - by_return
+            _take(free, ((name, size - by_return),))
+        for file, size in need.mapped:
+            _take(free, ((HOST, max(0, size - files.get(file, 0))),))
+            files[file] = max(size, files.get(file, 0))
 
     def _kept(self, own: Bytes) -> Bytes:
         """What nobody else can have: of a device that serves one process at a time, all of it."""
@@ -264,11 +291,12 @@ class Ledger:
         promised: Iterable[Need] = (),
         *,
         returned: bool = False,
+        by_return: Iterable[Need] = (),
     ) -> Bytes:
         """L1: the bytes missing for `need`; see `free`."""
         if not self.devices or not need:
             return ()
-        free, files = self.free(gone, promised, returned=returned)
+        free, files = self.free(gone, promised, returned=returned, by_return=by_return)
         return missing(need, free, files)
 
     def frees(self, *instances: InstanceId) -> Bytes:

@@ -104,7 +104,8 @@ class Room:
         return Shortage(slot, deficit, rivals)
 
     def free_now(self, entry: Entry) -> bool:
-        """A5: may it start in this step? What others' victims have left free is theirs."""
+        """A5: may it start in this step? What others' victims have left free is theirs; but what of
+        that is on its way back need not lie free for them meanwhile."""
         ready = [other for other in self._others(entry, None) if self.is_ready(other)]
         slots = self._models_max - len(self._fleet.instances)
         if self.limited and entry.sleeper is None and slots - _starts(ready) < 1:
@@ -113,8 +114,8 @@ class Room:
             return False
         if not self._ledger.limits:
             return True
-        promised = [need_of(other) for other in ready]
-        return not self._ledger.deficit(need_of(entry), _sleeper(entry), promised)
+        theirs = [need_of(other) for other in ready]
+        return not self._ledger.deficit(need_of(entry), _sleeper(entry), by_return=theirs)
 
     def fits_beside(self, head: Entry, entry: Entry) -> bool:
         """A2: it may start now, and the head's room stays covered, what is leaving included."""

@@ -42,7 +42,7 @@ class Starting:
     def start(self, entry: Entry, now: float, *, beside: bool) -> Start:
         self._order.drop(entry.preset)
         spec, site, startup = self._presets[entry.preset], entry.site, entry.startup_only
-        later = self._order.first_few(LEFT_ROOM_FOR, now) if self._ledger.limits else ()
+        later = self._later(now) if self._ledger.limits else ()
         grant, step = self._siting.grant(entry, spec, self._room.promised(entry), later)
         figures = (("waiters", entry.size), *self._grant_told(grant))
         self._queue.needs_no_room(entry)
@@ -59,6 +59,18 @@ class Starting:
         self._ledger.hold(instance.id, grant.need)
         reason = Reason.STARTUP if startup else Reason.REQUESTED
         return Start(instance.id, spec, reason, figures, grant)
+
+    def _later(self, now: float) -> list[Entry]:
+        """Those that the grant leaves room for: the next few of the queue, and those that are
+        skipped while they are measured, as far as it is known what these take."""
+        found = self._order.first_few(LEFT_ROOM_FOR, now)
+        skipped = [
+            entry
+            for entry in self._queue.entries.values()
+            if entry.preset not in self._order and self._siting.figures_due(entry) > now
+        ]
+        skipped.sort(key=lambda entry: entry.since)
+        return [*found, *skipped[: LEFT_ROOM_FOR - len(found)]]
 
     def _grant_told(self, grant: Grant) -> Figures:
         if not grant.need:

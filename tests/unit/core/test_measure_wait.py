@@ -6,7 +6,7 @@ from __future__ import annotations
 from scheduler.core.decisions import AskExit, Reason
 from scheduler.core.values import Kind
 
-from .memory import sized
+from .memory import sized, stepped
 from .shapes import A
 from .story import Story, codes, granted, preset, started
 
@@ -131,3 +131,27 @@ def test_what_is_loaded_serves_while_it_is_measured_anew():
     story.edit(unmeasured())
 
     assert granted(story.ask(2, "m")) == [2]
+
+
+# What others are granted meanwhile ----------------------------------------------------------
+
+
+def test_a_grant_leaves_room_for_one_that_is_being_measured():
+    story = machine(unmeasured(size=6), preset("other", fixed=stepped(2, 3, 9)))
+    story.ask(1, "m")
+
+    (start,) = story.ask(2, "other")
+
+    assert (start.preset.name, start.grant.need.own) == ("other", ((A, 3),))
+    assert started(story.edit(measured(), preset("other", fixed=stepped(2, 3, 9)))) == []
+    assert started(story.ready("other")) == ["m"]
+
+
+def test_none_for_one_of_which_nothing_is_known_or_that_would_not_fit_beside_it():
+    for waiting in (preset("m", measuring=True), unmeasured(size=9)):
+        story = machine(waiting, preset("other", fixed=stepped(2, 3, 9)))
+        story.ask(1, "m")
+
+        (start,) = story.ask(2, "other")
+
+        assert start.grant.need.own == ((A, 9),)

@@ -95,3 +95,55 @@ def test_a_start_up_load_is_not_skipped_while_something_returns():
 
     assert story.ask(2, "y", Kind.STARTUP) == []
     assert started(read(story, used=0)) == ["y"]
+
+
+def waiting_for_returns(*small: int, lists: bool = True) -> Story:
+    """Of ten bytes y is to have eight: six return from x, and four are free."""
+    told = {"foreign": 0} if lists else {}
+    presets = [on_gpu(f"s{size}", size) for size in small]
+    story = Story(on_gpu("x", 6), on_gpu("y", 8), *presets, models_max=0, returning_seconds=5.0)
+    read(story, used=0, **told)
+    story.idle(1, "x")
+    read(story, used=6, **told)
+    story.ask(2, "y")
+    assert story.exit(1) == []
+    return story
+
+
+def test_a_small_one_does_not_wait_for_what_returns_for_the_head():
+    story = waiting_for_returns(2)
+
+    assert started(story.ask(3, "s2")) == ["s2"]
+    assert started(read(story, used=0, foreign=0)) == ["y"]
+
+
+def test_what_it_may_have_taken_meanwhile_counts_as_not_back_for_those_seconds_at_most():
+    story = waiting_for_returns(2)
+    exited_at = story.now
+    story.ask(3, "s2")
+
+    assert started(read(story, used=2, foreign=0)) == []
+    assert [at for at, _ in story.through(exited_at + 10)] == [exited_at + 5.0]
+
+
+def test_where_that_could_not_be_told_from_what_returns_the_small_one_waits():
+    story = waiting_for_returns(2, lists=False)
+
+    assert started(story.ask(3, "s2")) == []
+    assert started(read(story, used=0)) == ["y"]
+
+
+def test_the_head_keeps_what_it_needs_beside_what_returns():
+    assert started(waiting_for_returns(3).ask(3, "s3")) == []
+
+
+def test_what_is_not_back_yet_is_not_given_out_to_a_small_one_either():
+    story = Story(on_gpu("x", 8), on_gpu("y", 5), on_gpu("s", 3), models_max=0, returning_seconds=5)
+    read(story, used=0, foreign=0)
+    story.idle(1, "x")
+    read(story, used=8, foreign=0)
+    story.ask(2, "y")
+    story.exit(1)
+
+    assert started(story.ask(3, "s")) == []
+    assert started(read(story, used=0, foreign=0)) == ["y"]
