@@ -30,7 +30,6 @@ def metadata_shown(model_file: ModelFile) -> Shown:
         ("tokenizer", row.tokenizer),
         ("takes", ", ".join(row.input_modalities)),
         ("gives", ", ".join(row.output_modalities)),
-        ("chat template", "yes" if row.chat_template else ""),
         ("licence", row.licence),
     ]
     return [(label, text) for label, text in shown if text]

@@ -267,7 +267,7 @@ def test_the_lists_of_files_and_aliases_cost_the_same_for_one_and_for_many(
         preset = make_preset(f"p{number}", make_model_file(tmp_path / f"{number}.gguf"))
         Alias.objects.create(name=f"q{number}", preset=preset)
 
-    with django_assert_max_num_queries(7):
+    with django_assert_max_num_queries(9):
         admin_client.get(reverse("admin:models_registry_modelfile_changelist"))
     with django_assert_max_num_queries(6):
         admin_client.get(reverse("admin:models_registry_alias_changelist"))
