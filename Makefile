@@ -36,7 +36,7 @@ check: setup-dev
 	CORRAL_VAR=tests/.cache/check $(PYTHON) manage.py makemigrations --check --dry-run
 
 test: check
-	@scripts/tests.sh $(ARGS)
+	@$(PYTHON) scripts/tests.py $(ARGS)
 
 format: setup-dev
 	.venv/bin/ruff format .

@@ -16,8 +16,9 @@ from benchmarks.frame import Scope, process, rounds_of, say, spread, table
 from benchmarks.subjects import START_SECONDS, free_port
 from models_registry.engine_path import llama_server
 from tests.support.asking import Client, whole
-from tests.support.gateway import SLOW, Gateway, clean_environment, gateway
+from tests.support.gateway import SLOW, Gateway, gateway
 from tests.support.polling import eventually
+from tests.support.prepared import clean_environment
 from tests.support.tiny_model import tiny_model
 
 HEADING = "A model that is never idle"

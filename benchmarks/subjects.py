@@ -60,8 +60,11 @@ def corral(
     folder.mkdir()
     program = _stand_in(folder) if child == "stand-in" else llama_server()
     env = {"CORRAL_LLAMA_SERVER": str(program)}
-    _place_models(folder / "models", child, models)
-    with gateway(folder, args=args, env=env, server=server, models={}) as running:
+    models_dir = folder / "models"
+    _place_models(models_dir, child, models)
+    with gateway(
+        folder, args=args, env=env, server=server, models={}, models_dir=models_dir
+    ) as running:
         answer = running.client.chat(models[0])
         assert answer.status == 200, answer.body
         eventually(lambda: _is_measured(running), "no preset waits to be measured", START_SECONDS)

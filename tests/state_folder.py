@@ -1,5 +1,5 @@
 """Loaded before the settings (pyproject's `-p`): tests never touch the checkout's own state. Each
-of the two halves that scripts/tests.sh runs side by side has a folder of its own."""
+of the lanes that scripts/tests.py runs side by side has a folder of its own."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from pytest_django import Settings
 
 from routerproj.checks import check_state_is_private
 from routerproj.secret import close_to_others
-from tests.support.gateway import MANAGE, clean_environment
+from tests.support.prepared import MANAGE, clean_environment
 
 
 def mode(path: Path) -> int:

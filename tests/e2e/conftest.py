@@ -25,8 +25,13 @@ Preset.objects.create(
 """
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """daphne is not asked for what only uvicorn can do: such a pair is no test."""
+    """daphne is not asked for what only uvicorn can do: such a pair is no test. What is asked of
+    each way of serving is a lane of its own (scripts/tests.py)."""
+    for item in items:
+        if "variant" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.each_server)
     impossible = [
         item
         for item in items
@@ -56,17 +61,27 @@ def variant(request: pytest.FixtureRequest) -> dict[str, object]:
 
 
 @pytest.fixture(scope="package")
+def mixed_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files that are cut off, and some without weights."""
+    folder = tmp_path_factory.mktemp("mixed")
+    for number in range(1, 6):
+        broken(folder, f"broken-{number}")
+        vocabulary_only(folder, f"vocabulary-{number}")
+    return folder
+
+
+@pytest.fixture(scope="package")
 def shared(
-    variant: dict[str, object], tmp_path_factory: pytest.TempPathFactory
+    variant: dict[str, object], mixed_models: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Gateway]:
     """Three small models, a slow one, bad files, an alias and an embeddings preset, with room for
     two children and bodies of one MiB. Tests neither stop it nor change its presets."""
-    folder: Path = tmp_path_factory.mktemp("shared")
-    for number in range(1, 6):
-        broken(folder / "models", f"broken-{number}")
-        vocabulary_only(folder / "models", f"vocabulary-{number}")
+    folder = tmp_path_factory.mktemp("shared")
     models = {**THREE_MODELS, "slow": SLOW}
     env = {"CORRAL_MAX_BODY": str(1 << 20)}
-    with gateway(folder, args=["--models-max", "2"], env=env, models=models, **variant) as running:
+    args = ["--models-max", "2"]
+    with gateway(
+        folder, args=args, env=env, models=models, models_dir=mixed_models, **variant
+    ) as running:
         running.django(EXTRA_PRESETS)
         yield running

@@ -54,7 +54,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     bomb.write_bytes(Gguf(keys=(array("a", STRING, 1 << 34),), data=b"").written())
     os.truncate(bomb, TIB)  # with holes: it takes no place on the disk
     env = {"CORRAL_DEVICE_BUDGET": "Host=900000GiB, CUDA7=4GiB"}
-    with gateway(folder, env=env, models={"alpha": {"seed": 1}, "beta": {"seed": 2}}) as started:
+    models = {"alpha": {"seed": 1}, "beta": {"seed": 2}}
+    with gateway(folder, env=env, models=models, models_dir=folder / "models") as started:
         yield started
 
 

@@ -24,7 +24,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 
 @pytest.fixture(scope="module")
 def manage(running: Gateway) -> Ask:
-    key = running.manage("createkey", "robot", "--admin").stdout.split()[-1]
+    key = running.admin_key
 
     def ask(method: str, path: str, body: Any = None) -> Answer:
         return running.client.request(method, f"/router/api{path}", body, key=key)

@@ -33,7 +33,7 @@ def narrow(
 @pytest.fixture(scope="module")
 def manager(narrow: Gateway) -> str:
     """An admin key."""
-    return narrow.manage("createkey", "robot", "--admin").stdout.split()[-1]
+    return narrow.admin_key
 
 
 def test_a_request_that_waits_is_explained_by_its_id_until_it_has_its_answer(

@@ -62,10 +62,10 @@ def test_a_later_start_prints_no_secret_and_a_line_for_the_key_one_has(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     folder = tmp_path_factory.mktemp("later")
-    with gateway(folder, models={"alpha": {}}) as running:
+    with gateway(folder, models={"alpha": {}}, tables=False) as running:
         key = running.key
 
-    with gateway(folder, models={"alpha": {}}, key=key) as later:
+    with gateway(folder, models={"alpha": {}}, tables=False, key=key) as later:
         printed = "\n".join(later.output)
         answer = _paste(_curl_line(later), {"CORRAL_KEY": key})
 

@@ -36,13 +36,13 @@ with transaction.atomic():
 
 def test_a_restart_with_a_hundred_presets_measures_none_of_them_again(tmp_path: Path) -> None:
     args = ["-t", "1"]
-    with gateway(tmp_path, args=args, models=MODELS) as running:
-        manage, key = Manager(running), running.key
+    with gateway(tmp_path, args=args, models=MODELS, models_dir=tmp_path / "models") as running:
+        manage = Manager(running)
         running.django(HUNDRED)
         eventually(lambda: len(_jobs_done(running)) >= MEASURED, "all are measured", 240)
         before = _rows(manage)
 
-    with gateway(tmp_path, args=args, models=MODELS, key=key) as running:
+    with gateway(tmp_path, args=args, models=MODELS, models_dir=tmp_path / "models") as running:
         manage = Manager(running)
         # Measuring goes in turn: what comes last is measured after anything due before
         manage.make("the-last", like="alpha", ctx_size=7680)
@@ -63,7 +63,10 @@ def test_a_file_that_is_replaced_while_it_is_loaded_is_measured_again_and_served
 ) -> None:
     models = {"slow": {"seed": 4, "blocks": 60}, "alpha": {"seed": 1}}
     env = {"CORRAL_CACHE_RAM": "0"}
-    with gateway(tmp_path, env=env, models=models) as running, ThreadPoolExecutor(1) as pool:
+    with (
+        gateway(tmp_path, env=env, models=models, models_dir=tmp_path / "models") as running,
+        ThreadPoolExecutor(1) as pool,
+    ):
         manage = Manager(running)
         manage.until_measured("slow")
         [small] = manage.measurements("slow")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.gateway import clean_environment
+from tests.support.prepared import clean_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.engine]

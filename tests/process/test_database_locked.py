@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from tests.process.serving import served
+from tests.support.prepared import state
 
 pytestmark = pytest.mark.slow
 
 
 def test_keys_are_looked_up_and_models_listed_while_another_process_writes(tmp_path: Path) -> None:
     with served(tmp_path) as running:
-        key = next(line.split()[-2] for line in running.output if "API key" in line)
+        key = state().key
         with closing(sqlite3.connect(tmp_path / "corral.sqlite3")) as connection:
             connection.execute("BEGIN IMMEDIATE")
             answers = [

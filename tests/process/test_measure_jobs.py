@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from scheduler.client import call
 from scheduler.protocol import Refused, Snapshot
 from scheduler.run_folder import control_socket
-from tests.support.gateway import MANAGE, clean_environment
 from tests.support.polling import eventually
+from tests.support.prepared import MANAGE, clean_environment, first_state, rows
 from tests.support.processes import Process, processes_of
 from tests.support.tiny_model import broken, tiny_model
 
@@ -28,11 +26,6 @@ pytestmark = pytest.mark.slow
 
 FAKE = Path(__file__).with_name("fake_measuring_server.py")
 MIB = 1 << 20
-ROWS = (
-    "import json; from models_registry.models import Measurement; "
-    "print(json.dumps({m.preset: [m.state, m.devices, m.error, m.attempts] "
-    "for m in Measurement.objects.all()}))"
-)
 
 
 class Product:
@@ -70,10 +63,12 @@ class Product:
         self.manage("rescan")
         return path
 
-    def row(self, name: str) -> list[Any]:
-        """Its state, devices, error and attempts; of a preset without a row, nothing."""
-        text = self.manage("shell", "--no-imports", "-c", ROWS)
-        return json.loads(text).get(name, ["", [], "", 0])
+    def row(self, name: str) -> tuple[str, str, int]:
+        """The newest one's state, error and attempts; of a preset without a row, nothing."""
+        query = "SELECT preset, state, error, attempts FROM models_registry_measurement ORDER BY id"
+        found = {preset: told for preset, *told in rows(self.var, query)}
+        state, error, attempts = found.get(name, ("", "", 0))
+        return state, error, attempts
 
     def figures(self) -> dict[str, dict[str, int]]:
         try:
@@ -89,7 +84,7 @@ class Product:
 def product(tmp_path: Path) -> Iterator[Product]:
     with short_var() as var:
         found = Product(var, tmp_path / "models")
-        found.manage("migrate", "--verbosity", "0")
+        first_state(var)
         yield found
         eventually(lambda: not processes_of(var), "no process is left")
 
@@ -102,7 +97,7 @@ def test_a_new_preset_is_measured_without_anybody_asking(product: Product) -> No
         eventually(lambda: product.row("bad")[0] == "failed", "the other has failed", 60)
 
     assert product.row("good")[0] == "measured"
-    assert "exit code 7" in product.row("bad")[2]
+    assert "exit code 7" in product.row("bad")[1]
 
 
 def test_a_restarted_scheduler_knows_what_was_measured_before(product: Product) -> None:
@@ -158,7 +153,7 @@ def test_a_jobs_process_ended_in_the_middle_leaves_no_child_and_a_row_that_is_ta
         with product.running("runjobs"):
             eventually(lambda: product.figures() == {"good": {"Host": 197 * MIB}}, "measured", 60)
 
-    assert product.row("good")[3] == 2
+    assert product.row("good")[2] == 2
 
 
 @pytest.mark.engine

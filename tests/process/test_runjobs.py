@@ -10,21 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.gateway import MANAGE, clean_environment
 from tests.support.polling import eventually
+from tests.support.prepared import MANAGE, clean_environment, first_state, rows
 from tests.support.tiny_model import tiny_model
 
 pytestmark = pytest.mark.slow
-
-PRESETS = "from models_registry.models import Preset; print(*Preset.objects.values_list('name'))"
 
 
 class Jobs:
     def __init__(self, folder: Path) -> None:
         self.models = folder / "models"
         self.models.mkdir()
+        self.var = folder / "var"
         self.environment = clean_environment() | {
-            "CORRAL_VAR": str(folder / "var"),
+            "CORRAL_VAR": str(self.var),
             "CORRAL_MODELS_DIR": str(self.models),
         }
 
@@ -42,6 +41,9 @@ class Jobs:
     def shell(self, code: str) -> str:
         return self.manage("shell", "--no-imports", "-c", code)
 
+    def presets(self) -> set[str]:
+        return {name for (name,) in rows(self.var, "SELECT name FROM models_registry_preset")}
+
     def start(self) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, str(MANAGE), "runjobs"],
@@ -54,7 +56,7 @@ class Jobs:
 @pytest.fixture
 def jobs(tmp_path: Path) -> Jobs:
     found = Jobs(tmp_path)
-    found.manage("migrate", "--verbosity", "0")
+    first_state(found.var)
     return found
 
 
@@ -78,7 +80,7 @@ def test_a_rescan_asked_for_in_one_process_is_done_in_the_jobs_process(
 
     jobs.shell("from models_registry.jobs import rescan; rescan()")
 
-    eventually(lambda: "found" in jobs.shell(PRESETS), "the new model is offered", 60)
+    eventually(lambda: "found" in jobs.presets(), "the new model is offered", 60)
 
 
 def test_what_was_asked_for_while_no_jobs_process_ran_is_done_later(jobs: Jobs) -> None:
@@ -87,7 +89,7 @@ def test_what_was_asked_for_while_no_jobs_process_ran_is_done_later(jobs: Jobs) 
 
     process = jobs.start()
     try:
-        eventually(lambda: "found" in jobs.shell(PRESETS), "the new model is offered", 60)
+        eventually(lambda: "found" in jobs.presets(), "the new model is offered", 60)
     finally:
         process.kill()
         process.communicate()

@@ -15,18 +15,17 @@ from scheduler.client import call
 from scheduler.protocol import Acquire, Load, Ping, Refused, Snapshot
 from scheduler.run_folder import control_socket
 from tests.support.polling import eventually
+from tests.support.prepared import MANAGE, first_state
 
 from .running import short_var
 
 pytestmark = pytest.mark.slow
 
-MANAGE = Path(__file__).resolve().parents[2] / "manage.py"
-
 
 @pytest.fixture
 def var():
     with short_var() as folder:
-        manage(folder, "migrate", "--verbosity", "0").check_returncode()
+        first_state(folder)
         yield folder
 
 

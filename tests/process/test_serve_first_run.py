@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.process.serving import served, text_of
+from tests.process.serving import first_served, served, text_of
 from tests.support.gateway import Gateway
 
 pytestmark = pytest.mark.slow
 
 
 def test_account_and_key_are_shown_on_the_first_start_only(tmp_path: Path) -> None:
-    with served(tmp_path) as first:
+    with first_served(tmp_path) as first:
         text = text_of(first)
         key = re.search(r"ck_\w+_[\w-]+", text)
         assert key
@@ -35,7 +35,7 @@ def test_account_and_key_are_shown_on_the_first_start_only(tmp_path: Path) -> No
 
 
 def test_the_password_shown_opens_the_admin(tmp_path: Path) -> None:
-    with served(tmp_path) as running:
+    with first_served(tmp_path) as running:
         password = re.search(r"password (\S+)", text_of(running))
         assert password
         code = (
@@ -48,7 +48,7 @@ def test_the_password_shown_opens_the_admin(tmp_path: Path) -> None:
 @pytest.mark.engine
 def test_the_curl_line_works_when_it_is_pasted(tmp_path: Path) -> None:
     # One thread: two wait for each other at each step where the machine has other things to do
-    with served(tmp_path, "-t", "1", CORRAL_DEMO="1") as running:
+    with first_served(tmp_path, "-t", "1", CORRAL_DEMO="1") as running:
         line = _curl_line(running)
         assert "$CORRAL_KEY" not in line
         answer = subprocess.run(

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.process.serving import served
-from tests.support.gateway import MANAGE, clean_environment, serve
+from tests.support.gateway import serve
 from tests.support.polling import eventually
+from tests.support.prepared import MANAGE, clean_environment
 
 pytestmark = pytest.mark.slow
 

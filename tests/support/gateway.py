@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import json
 import os
 import re
-import shutil
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from scheduler.run_folder import control_socket
+from tests.support import prepared
 from tests.support.asking import Client
 from tests.support.polling import eventually
+from tests.support.prepared import MANAGE, clean_environment
 from tests.support.processes import Process, processes_of
 from tests.support.tiny_model import tiny_model
 
-MANAGE = Path(__file__).resolve().parent.parent.parent / "manage.py"
 READY = re.compile(r"Corral is ready at http://127\.0\.0\.1:(\d+)")
 KEY = re.compile(r"\bck_\w+_[\w-]+")
 START_SECONDS = 90.0
@@ -48,6 +44,7 @@ class Gateway:
     process: subprocess.Popen[str]
     output: list[str] = field(default_factory=list)
     client: Client = field(default_factory=lambda: Client(0, ""))
+    admin_key: str = ""
 
     @property
     def base_url(self) -> str:
@@ -138,8 +135,7 @@ class Gateway:
 
     def _recorded(self, where: str = "") -> list[str]:
         query = f"SELECT preset FROM scheduler_instancerecord {where}"
-        with contextlib.closing(sqlite3.connect(self.var / "corral.sqlite3", timeout=20)) as found:
-            return [preset for (preset,) in found.execute(query)]
+        return [preset for (preset,) in prepared.rows(self.var, query)]
 
     # What a person does ---------------------------------------------------------------
 
@@ -174,28 +170,38 @@ def gateway(
     models: Models = THREE_MODELS,
     key: str = "",
     tables: bool = True,
+    models_dir: Path | None = None,
 ) -> Iterator[Gateway]:
     """A gateway that answers. At the end it is asked to stop, and nothing of it may be left.
 
-    `key` is for a second start on the same folder: only the first prints one. Without `tables` it
-    has to make these itself, as on a person's first run: that takes seconds.
+    Its `models` lie in a folder that no test writes to, and what earlier gateways measured of them
+    is known; or in `models_dir`, which is made if need be and may hold others. Without `tables` it
+    has to make these itself, and a first account and key, as on a person's first run: that takes
+    seconds. `key` is for a later start on such a state, which prints none.
     """
-    if tables and not (folder / "var").exists():
-        shutil.copytree(_state_with_tables(), folder / "var")
-    models_dir = folder / "models"
-    models_dir.mkdir(parents=True, exist_ok=True)
-    for name, dims in models.items():
-        tiny_model(models_dir, name, **dims)
+    var = folder / "var"
+    fresh = tables and not var.exists()
+    if fresh:
+        prepared.first_state(var)
+    if models_dir is None:
+        models_dir = prepared.models_folder(models)
+    else:
+        for name, dims in models.items():
+            tiny_model(models_dir, name, **dims)
+    if fresh:
+        prepared.tell_measurements(var, models_dir)
     command = ["--port", "0", "--models-dir", str(models_dir), "--server", server]
     command += ["--web-workers", str(workers)] if workers != 1 else []
     # One thread a child: on two cores, several children with two each mostly wait for each other.
-    with serve(folder / "var", [*command, "-t", "1", *args], env) as running:
+    with serve(var, [*command, "-t", "1", *args], env) as running:
         running.models_dir = models_dir
         try:
-            _wait_until_ready(running, key)
+            _wait_until_ready(running)
+            _give_keys(running, key, tables=tables)
             yield running
         finally:
             _stop(running)
+            prepared.keep_measurements(var)
 
 
 @contextmanager
@@ -230,33 +236,13 @@ def serve(
         process.stdout.close()
 
 
-@cache
-def _state_with_tables() -> Path:
-    """A state folder whose database is made and empty; gone when the tests end."""
-    folder = Path(tempfile.mkdtemp(prefix="corral-tables-"))
-    atexit.register(shutil.rmtree, folder)
-    var = folder / "var"
-    environment = clean_environment() | {"CORRAL_VAR": str(var)}
-    command = [sys.executable, str(MANAGE), "migrate", "--verbosity", "0"]
-    subprocess.run(command, env=environment, check=True)
-    return var
-
-
-def clean_environment() -> dict[str, str]:
-    """This process's environment without what would configure a gateway, and without the models
-    that whoever runs the tests has downloaded."""
-    ours = ("CORRAL_", "LLAMA_", "DJANGO_", "DATABASE_URL", "PYTEST_")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-    return kept | {"CORRAL_HF_CACHE": "0"}
-
-
 def _read_output(running: Gateway) -> None:
     assert running.process.stdout
     for line in running.process.stdout:
         running.output.append(line.rstrip("\n"))
 
 
-def _wait_until_ready(running: Gateway, key: str) -> None:
+def _wait_until_ready(running: Gateway) -> None:
     def port() -> int:
         text = "\n".join(running.output)
         assert running.process.poll() is None, f"serve ended with {running.process.returncode}"
@@ -264,6 +250,13 @@ def _wait_until_ready(running: Gateway, key: str) -> None:
         return int(found[1]) if found else 0
 
     running.client.port = eventually(port, "the line that says it is ready", START_SECONDS)
+
+
+def _give_keys(running: Gateway, key: str, *, tables: bool) -> None:
+    if tables:
+        state = prepared.state()
+        running.admin_key = state.admin_key
+        key = key or state.key
     running.client.key = key or _printed_key(running)
 
 

@@ -15,9 +15,7 @@ MIB = 1 << 20
 class Manager:
     def __init__(self, running: Gateway) -> None:
         self._client = running.client
-        made = running.manage("createkey", "robot", "--admin", "--again")
-        assert made.returncode == 0, made.stderr
-        self._key = made.stdout.split()[-1]
+        self._key = running.admin_key
 
     def __call__(self, method: str, path: str, body: Any = None) -> Answer:
         return self._client.request(method, f"/router/api{path}", body, key=self._key)

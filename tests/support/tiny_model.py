@@ -79,11 +79,13 @@ def real_model() -> Path:
 def _place(cached: Path, folder: Path, name: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.gguf"
-    path.unlink(missing_ok=True)
+    draft = folder / f"{name}.{os.getpid()}.draft"
     try:
-        os.link(cached, path)
+        os.link(cached, draft)
     except OSError:  # another file system
-        shutil.copyfile(cached, path)
+        shutil.copyfile(cached, draft)
+    draft.replace(path)
+    draft.unlink(missing_ok=True)  # it stays when both were links to one file
     return path
 
 

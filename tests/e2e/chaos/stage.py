@@ -94,16 +94,17 @@ def stage(folder: Path) -> Iterator[Stage]:
     _replace(models / f"{MOCK}.gguf.flags", "")
     args = ["--models-max", str(MODELS_MAX), "-c", "4096"]
     env = LIMITS | {"CORRAL_LLAMA_SERVER": str(_engine(folder))}
-    with gateway(folder, args=args, env=env, workers=2, models=MODELS) as running:
+    with gateway(
+        folder, args=args, env=env, workers=2, models=MODELS, models_dir=models
+    ) as running:
         keys = [running.key]
         for tenant in TENANTS[1:]:
             keys.append(_new_key(running, "crowd", "--team", tenant))
-        admin_key = _new_key(running, "storm", "--admin")
         for preset in ONE_AT_A_TIME:
             path = f"/router/api/presets/{preset}"
-            edited = running.client.request("PATCH", path, {"parallel": 1}, key=admin_key)
+            edited = running.client.request("PATCH", path, {"parallel": 1}, key=running.admin_key)
             assert edited.status == 200, edited.body
-        yield Stage(running, tuple(keys), admin_key, folder)
+        yield Stage(running, tuple(keys), running.admin_key, folder)
 
 
 def _new_key(running: Gateway, *arguments: str) -> str:
