@@ -1,9 +1,10 @@
 """Bring the registry in step with the sources: the models folder, the Hugging Face cache, Ollama's
 store.
 
-Everything is read first. Then, unless nothing has changed, one transaction: rows that are as they
-should be are not touched. A file that vanished keeps its row and presets (a disk may be unmounted)
-and is marked as missing; of a source whose folder cannot be listed nothing is.
+Everything is read first. Then, unless nothing has changed, one transaction (several while there
+are thousands of new models): rows that are as they should be are not touched. A file that vanished
+keeps its row and its presets (a disk may be unmounted) and is marked as missing; of a source whose
+folder cannot be listed nothing is.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ from models_registry.sources.reading import CALLED, Places, Reading, read_source
 
 REASON = "a rescan"
 """What the history keeps, whoever asked for the rescan."""
+
+MOST_NEW = 500
+"""New models in one transaction: while it lasts, half a second, nobody else can write."""
 
 _BATCH = 500
 _FILE_FIELDS = ["path", "size", "mmproj", "draft", "missing_since"]
@@ -81,30 +85,41 @@ class Report:
 def rescan(places: Places) -> Report:
     """Read the sources, then change what must be in one transaction."""
     reading = read_sources(places)
-    made = plan(reading, _rows())
-    if made.changes:
-        with transaction.atomic():  # as the rows are now, whoever changed them meanwhile
-            made = plan(reading, _rows())
+    done = [plan(reading, _rows(), MOST_NEW)]
+    if done[0].changes:
+        done = [_transaction(reading)]
+        while not done[-1].is_whole:
+            done.append(_transaction(reading))
+    return _report(reading, done)
+
+
+def _transaction(reading: Reading) -> Plan:
+    """Planned with the rows as they are in it, whoever changed them meanwhile."""
+    with transaction.atomic():
+        made = plan(reading, _rows(), MOST_NEW)
+        if made.changes:
             _apply(made)
-    return _report(reading, made)
+    return made
 
 
-def _report(reading: Reading, made: Plan) -> Report:
+def _report(reading: Reading, done: list[Plan]) -> Report:
     models = [model for _, contents in reading.sources for model in contents.models]
     return Report(
         found={source.value: len(contents.models) for source, contents in reading.sources},
-        added=sorted(made.new_presets),
-        updated=sorted(
-            {*made.changed_files, *made.turned_presets, *made.stale_options} - {*made.returned}
-        ),
-        missing=sorted(made.missing),
-        returned=sorted(made.returned),
-        conflicts=made.conflicts,
+        added=sorted(name for made in done for name in made.new_presets),
+        updated=sorted({name for made in done for name in _updated(made)}),
+        missing=sorted(path for made in done for path in made.missing),
+        returned=sorted(path for made in done for path in made.returned),
+        conflicts=list(dict.fromkeys(line for made in done for line in made.conflicts)),
         problems=[line for _, contents in reading.sources for line in contents.problems],
-        notes=made.notes,
+        notes=[line for made in done for line in made.notes],
         vanished=reading.vanished,
         stamps={model.path: model.stamp for model in models},
     )
+
+
+def _updated(made: Plan) -> set[str]:
+    return {*made.changed_files, *made.turned_presets, *made.stale_options} - {*made.returned}
 
 
 def _rows() -> Rows:

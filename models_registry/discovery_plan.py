@@ -60,7 +60,8 @@ class Rows:
 @dataclass(slots=True)
 class Plan:
     """Changes by path and name. `moved` is a row's path before and after; `options` are what the
-    sources say of presets, all of them; `stale_options` those that the rows do not have."""
+    sources say of presets, all of them; `stale_options` those that the rows do not have. Not
+    `is_whole`: there are more new models than were to be planned at once."""
 
     new_files: dict[str, tuple[Source, FoundModel]] = field(default_factory=dict)
     moved: dict[str, str] = field(default_factory=dict)
@@ -72,6 +73,7 @@ class Plan:
     new_aliases: dict[str, str] = field(default_factory=dict)
     options: dict[str, Mapping[str, str]] = field(default_factory=dict)
     stale_options: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    is_whole: bool = True
     conflicts: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -88,13 +90,14 @@ class Plan:
         )
 
 
-def plan(reading: Reading, rows: Rows) -> Plan:
-    return _Planner(reading, rows).plan()
+def plan(reading: Reading, rows: Rows, most_new: int) -> Plan:
+    return _Planner(reading, rows, most_new).plan()
 
 
 class _Planner:
-    def __init__(self, reading: Reading, rows: Rows) -> None:
+    def __init__(self, reading: Reading, rows: Rows, most_new: int) -> None:
         self._reading = reading
+        self._most_new = most_new
         self._rows = rows
         self._plan = Plan()
         self._finder: dict[str, Source] = {}
@@ -127,6 +130,8 @@ class _Planner:
         if own is not None and own.path == found.path:
             if own.source == source == Source.OLLAMA:
                 self._set_options(own, found)
+        elif len(self._plan.new_files) >= self._most_new and row is None:
+            self._plan.is_whole = False
         elif not self._has_enough(source, found):
             self._offer(source, found)
 

@@ -9,9 +9,12 @@ from collections.abc import Container
 LONGEST_NAME = 200
 
 ENDINGS_TAKEN = frozenset(
-    {"load", "unload", "pin", "unpin", "apply", "measure", "effective", "fit"}
-)
-"""What the management API writes after a preset's name: /router/api/presets/<name>/load."""
+    {
+        "load", "unload", "pin", "unpin", "apply", "measure", "effective", "fit", "clone",
+        "activate", "deactivate",
+    }
+)  # fmt: skip
+"""What the management API writes after a name: /router/api/presets/<name>/load."""
 
 MOST_SHARDS = 1000
 """A file name may claim 99,999; whoever looks at the files of a model looks at each of them."""
@@ -77,7 +80,7 @@ def file_stem(filename: str) -> str:
 
 def shard_of(filename: str) -> tuple[str, int, int] | None:
     """(stem, number, count) of `stem-00001-of-00003.gguf`; None for a file that is whole."""
-    match = _SHARD.fullmatch(filename)
+    match = _SHARD.fullmatch(filename) if "-of-" in filename else None
     if match is None:
         return None
     number, count = int(match["number"]), int(match["count"])

@@ -7,10 +7,12 @@ import threading
 from importlib import import_module
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 from huey.consumer import Consumer
 
 from models_registry.jobs import downloads, headers, measures
+from models_registry.watching import watch_sources
 from scheduler.heartbeat import BEAT_SECONDS, Heartbeat
 
 LONGEST_DELAY_SECONDS = 0.1
@@ -45,6 +47,18 @@ def consumers() -> list[QuietConsumer]:
     ]
 
 
+def sources_watch(every_seconds: float, stop: threading.Event) -> threading.Thread | None:
+    """A thread that looks at the sources of models until `stop` is set; None for 0 seconds. It is
+    not waited for: what it does may be done again."""
+    if every_seconds <= 0:
+        return None
+    watch = threading.Thread(
+        target=watch_sources, args=(every_seconds, stop), name="sources", daemon=True
+    )
+    watch.start()
+    return watch
+
+
 class Command(BaseCommand):
     help = "Runs the background jobs: downloads, measures and headers, each in a queue of its own."
     requires_system_checks: list[str] = []
@@ -61,18 +75,24 @@ class Command(BaseCommand):
             consumer.start()
         self.stdout.write("jobs run: downloads, measures, headers")
         self.stdout.flush()
+        looking = sources_watch(settings.CORRAL_RESCAN_EVERY, stop)
         try:
-            self._watch(running, stop, Heartbeat(heartbeat))
+            self._watch(running, looking, stop, Heartbeat(heartbeat))
         finally:
+            stop.set()
             for consumer in running:
                 consumer.stop_flag.set()
             for consumer in running:
                 consumer.stop(graceful=True)
 
     def _watch(
-        self, running: list[QuietConsumer], stop: threading.Event, heartbeat: Heartbeat
+        self,
+        running: list[QuietConsumer],
+        looking: threading.Thread | None,
+        stop: threading.Event,
+        heartbeat: Heartbeat,
     ) -> None:
-        """Until stopped. Ends the process when a consumer's thread has died: half a process is
+        """Until stopped. Ends the process when one of its threads has died: half a process is
         worse than none, and `serve` starts a whole one."""
         heartbeat.beat()
         while not stop.wait(BEAT_SECONDS):
@@ -81,3 +101,5 @@ class Command(BaseCommand):
                 threads = [consumer.scheduler, *(thread for _, thread in consumer.worker_threads)]
                 if not all(thread.is_alive() for thread in threads):
                     raise SystemExit("a worker of the jobs died; the log above says why")
+            if looking is not None and not looking.is_alive() and not stop.is_set():
+                raise SystemExit("the watch over the sources died; the log above says why")
