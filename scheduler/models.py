@@ -21,7 +21,7 @@ from .protocol import DEVICE_NAME
 class InstanceRecord(models.Model):
     """One child, from its start to its end. `argv` is filled once it is known to have been run."""
 
-    preset = models.CharField(max_length=200)
+    preset = models.CharField(max_length=200, db_index=True)
     revision = models.BigIntegerField("registry revision", default=0)
     pid = models.PositiveIntegerField(null=True)
     argv = models.JSONField("command line", default=list)

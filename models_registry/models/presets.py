@@ -48,7 +48,7 @@ class Preset(Revised):
         "self",
         null=True,
         blank=True,
-        on_delete=models.PROTECT,
+        on_delete=models.RESTRICT,
         related_name="heirs",
         help_text="Another preset whose options and policy count wherever this one sets nothing.",
     )
