@@ -69,6 +69,7 @@ UNFOLD: dict[str, Any] = {
                     _page("Sharing groups", "join_inner", "models_registry.group"),
                     _page("Profiles", "toggle_on", "models_registry.profile"),
                     _page("Global preset", "public", "models_registry.globalpreset"),
+                    _page("Downloads", "download", "models_registry.download"),
                     _page("Measurements", "straighten", "models_registry.measurement"),
                 ],
             },

@@ -11,7 +11,9 @@ from typing import Any
 from ninja import NinjaAPI
 
 from models_registry import api as registry
+from models_registry import sharing_api as sharing
 from models_registry.access import Needs
+from models_registry.downloads.api import downloads
 from proxy import api as access
 from routerproj.api_answers import (
     answer_refusals,
@@ -44,7 +46,11 @@ api.add_router("/rescan", registry.rescan)
 api.add_router("/presets", registry.presets)
 api.add_router("/fit", registry.fit)
 api.add_router("/aliases", registry.aliases)
+api.add_router("/groups", sharing.groups)
+api.add_router("/profiles", sharing.profiles)
+api.add_router("/global-preset", sharing.global_preset)
 api.add_router("/measurements", registry.measurements)
+api.add_router("/downloads", downloads)
 api.add_router("/record", scheduler.record)
 api.add_router("/keys", access.keys)
 api.add_router("/teams", access.teams)

@@ -44,7 +44,7 @@ def create(
 ) -> Download:
     """A row, on the queue once the transaction commits. Raises ManagementRefused: what is asked for
     is nothing that can be fetched, or somebody asked for it already."""
-    _check(kind, target, revision, sidecars, token)
+    check(kind, target, revision, sidecars, token)
     row = Download(
         kind=kind,
         target=target,
@@ -139,7 +139,8 @@ def unfinished_of(name: str) -> Download | None:
     return Download.objects.filter(state__in=Download.UNFINISHED, target=name).first()
 
 
-def _check(kind: str, target: str, revision: str, sidecars: Sequence[str], token: str) -> None:
+def check(kind: str, target: str, revision: str, sidecars: Sequence[str], token: str) -> None:
+    """Raises ManagementRefused `validation_failed`, which names the field."""
     if kind not in Download.Kind.values:
         raise ManagementRefused(
             "validation_failed", f"{kind!r} is none of {', '.join(Download.Kind.values)}.", "kind"

@@ -8,15 +8,14 @@ from collections.abc import Sequence
 
 from models_registry.downloads.planned import Refused
 from models_registry.naming import file_stem, quantisation, shard_names, shard_of, shards_problem
+from models_registry.sources.parts import DRAFTS, bits
 
 MMPROJ = "mmproj"
 DRAFT = "draft"
 SIDECARS = (MMPROJ, DRAFT)
 
-_DRAFTS = ("mtp-", "eagle3-", "dflash-", "dspark-")
-_NO_MODELS = (MMPROJ, "imatrix", *_DRAFTS)
+_NO_MODELS = (MMPROJ, "imatrix", *DRAFTS)
 _PREFERRED = ("Q4_K_M", "Q8_0")
-_PREFERRED_PROJECTORS = ("F16", "BF16", "F32")
 
 
 def choose_model(paths: Sequence[str], *, tag: str = "", file: str = "") -> str:
@@ -56,20 +55,21 @@ def with_shards(path: str, paths: Sequence[str]) -> tuple[str, ...]:
 
 
 def choose_sidecar(paths: Sequence[str], model: str, kind: str) -> str:
-    """The companion that lies nearest to the model; empty when the repository has none."""
-    words = (MMPROJ,) if kind == MMPROJ else _DRAFTS
+    """The companion that lies nearest to the model, then is of its tag, then is nearest in bits, as
+    the cache's reader chooses among those that are there. Empty when the repository has none."""
+    words = (MMPROJ,) if kind == MMPROJ else DRAFTS
     found = [
         path
         for path in paths
         if path.endswith(".gguf") and any(word in posixpath.basename(path) for word in words)
     ]
-    tag = tag_of(model)
-    preferred = (tag, *_PREFERRED_PROJECTORS) if kind == MMPROJ else (tag, *_PREFERRED)
+    tag, width = tag_of(model), bits(posixpath.basename(model))
 
-    def nearness(path: str) -> tuple[int, int, str]:
-        tag = tag_of(path)
-        rank = preferred.index(tag) if tag in preferred else len(preferred)
-        return -len(posixpath.commonpath(["/" + path, "/" + model])), rank, path
+    def nearness(path: str) -> tuple[int, bool, int, bool, str]:
+        common = len(posixpath.commonpath(["/" + path, "/" + model]))
+        own = tag_of(path)
+        apart = abs(bits(posixpath.basename(path)) - width)
+        return -common, own != tag, apart, own != "F16", path
 
     return min(found, key=nearness, default="")
 

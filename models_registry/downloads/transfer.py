@@ -15,7 +15,7 @@ from models_registry.downloads.addresses import Rules
 from models_registry.downloads.places import finish, free_bytes, held
 from models_registry.downloads.planned import PlannedFile, Refused
 from models_registry.downloads.url import size_of
-from models_registry.downloads.wire import Answer, Ended, Line, NothingLeft, Trouble, ask
+from models_registry.downloads.wire import Answer, Line, NothingLeft, Trouble, ask
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ def fetch(file: PlannedFile, source: Source, line: Line, reports: Reports) -> No
         with held(Path(file.lock)) as mine:
             if not mine:
                 reports.trouble("waits: another download, or another program, fetches this file")
-                _wait(line, 0.2)
+                line.wait(0.2)
             elif not file.is_there():
                 _fetch_alone(file, source, line, reports)
     reports.trouble("")
@@ -102,7 +102,7 @@ def _fetch_alone(file: PlannedFile, source: Source, line: Line, reports: Reports
                 failed += 1
                 reports.trouble(f"{error}; tries again in {pause:.0f} s")
                 logger.info("%s: %s; again in %.0f s", file.path, error, pause)
-                _wait(line, pause)
+                line.wait(pause)
     finish(Path(file.part), Path(file.at))
 
 
@@ -145,11 +145,6 @@ def _total(file: PlannedFile, answer: Answer) -> int | None:
 def _pause(failed: int, error: Trouble) -> float:
     asked = error.retry_after_seconds
     return min(PAUSES_SECONDS[failed] if asked is None else asked, LONGEST_PAUSE_SECONDS)
-
-
-def _wait(line: Line, seconds: float) -> None:
-    if line.ended.wait(seconds):
-        raise Ended
 
 
 class _Part:

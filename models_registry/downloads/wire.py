@@ -68,6 +68,11 @@ class Line:
                     # A TLS socket's own would take its state away under the reader.
                     socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
+    def wait(self, seconds: float) -> None:
+        """Raises Ended as soon as it is ended."""
+        if self.ended.wait(seconds):
+            raise Ended
+
     def check(self) -> None:
         """Raises Ended."""
         if self.ended.is_set():

@@ -32,7 +32,14 @@ from models_registry.downloads.places import (
 )
 from models_registry.downloads.planned import Plan, PlannedFile, Refused, from_json
 from models_registry.downloads.pulse import Progress, Pulse
-from models_registry.downloads.transfer import KEPT_FREE, PAUSES_SECONDS, Reports, Source, fetch
+from models_registry.downloads.transfer import (
+    KEPT_FREE,
+    LONGEST_PAUSE_SECONDS,
+    PAUSES_SECONDS,
+    Reports,
+    Source,
+    fetch,
+)
 from models_registry.downloads.wire import Ended, Line, Trouble
 from models_registry.models import Download
 from models_registry.sources.hf_cache import hub_cache
@@ -139,10 +146,9 @@ def _planned(row: Download, progress: Progress, line: Line) -> Plan:
         except Trouble as error:
             if pause is None:
                 raise
-            wait = pause if error.retry_after_seconds is None else error.retry_after_seconds
-            progress.trouble = f"{error}; tries again in {wait:.0f} s"
-            if line.ended.wait(wait):
-                raise Ended from None
+            seconds = pause if error.retry_after_seconds is None else error.retry_after_seconds
+            progress.trouble = f"{error}; tries again in {seconds:.0f} s"
+            line.wait(min(seconds, LONGEST_PAUSE_SECONDS))
     progress.trouble = ""
     _forget_other_states(plan, from_json(row.files))
     for number, file in enumerate(plan.files):

@@ -21,7 +21,12 @@ LONGEST_DELAY_SECONDS = 0.1
 SHUTDOWN_SECONDS = 3
 """A job that runs longer is abandoned: jobs are safe to run again."""
 
-TASK_MODULES = ("models_registry.jobs", "models_registry.index_jobs", "scheduler.tasks")
+TASK_MODULES = (
+    "models_registry.jobs",
+    "models_registry.downloads.jobs",
+    "models_registry.index_jobs",
+    "scheduler.tasks",
+)
 """Importing them puts their jobs on the queues."""
 
 
@@ -33,17 +38,22 @@ class QuietConsumer(Consumer):  # type: ignore[misc]
 
 
 def consumers() -> list[QuietConsumer]:
+    """One more worker than downloads may run at once: no rescan waits for a download."""
     for module in TASK_MODULES:
         import_module(module)
     return [
         QuietConsumer(
             queue,
-            workers=1,
+            workers=workers,
             initial_delay=LONGEST_DELAY_SECONDS / 2,
             max_delay=LONGEST_DELAY_SECONDS,
             shutdown_timeout=SHUTDOWN_SECONDS,
         )
-        for queue in (downloads, measures, headers)
+        for queue, workers in (
+            (downloads, settings.CORRAL_DOWNLOADS + 1),
+            (measures, 1),
+            (headers, 1),
+        )
     ]
 
 

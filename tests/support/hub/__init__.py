@@ -1,7 +1,7 @@
 """A stand-in for Hugging Face, Ollama's registry and a plain file server, on loopback.
 
-It serves repositories to the real huggingface_hub: listing, revisions, HEAD with the linked headers,
-redirects of large files to a CDN path, ranges. Faults are put in its way by path.
+It serves repositories to the real huggingface_hub: listing, revisions, HEAD with the linked
+headers, redirects of large files to another origin, ranges. Faults are put in its way by path.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from tests.support.hub.repositories import Repository
 class Fault:
     """For requests whose path holds `path`, so many `times` (-1: always).
 
-    `kind`: hang, half, wrong, html, no-ranges, or a status such as 429 (with `retry_after`).
+    `kind`: none (let it pass), hang, half, wrong, html, no-ranges, or a status such as 429
+    (with `retry_after`).
     """
 
     path: str
@@ -39,6 +40,7 @@ class Hub:
     files: dict[str, bytes] = field(default_factory=dict)
     manifests: dict[str, bytes] = field(default_factory=dict)
     blobs: dict[str, bytes] = field(default_factory=dict)
+    redirects: dict[str, str] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     asked: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
     bytes_per_second: float = 0

@@ -56,7 +56,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def _route(self, path: str, headers: dict[str, str], fault: Fault | None) -> None:
         hub = self.hub
-        if match := _API.fullmatch(path):
+        if path in hub.redirects:
+            self._send(302, b"", Location=hub.redirects[path])
+        elif match := _API.fullmatch(path):
             self._describe(match["repo"], match["revision"] or "main", headers)
         elif match := _RESOLVE.fullmatch(path):
             self._resolve(match, headers, fault)

@@ -1,0 +1,165 @@
+"""Deletes the files of a model: only those inside the folders that Corral fetches into, and never
+what a symbolic link leads to outside of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Model, Q
+
+from models_registry import ports
+from models_registry.access import Asker
+from models_registry.downloads.places import models_folder
+from models_registry.errors import ManagementRefused
+from models_registry.model_paths import files_state
+from models_registry.models import Download, ModelFile, Preset, Source
+from models_registry.sources.hf_cache import hub_cache
+
+REMOVABLE = (Source.CACHE, Source.DOWNLOAD)
+"""Sources whose files Corral may delete: nobody else keeps them."""
+
+
+def remove_fetched(row: Download, asker: Asker, *, unload: bool, cascade: bool) -> None:
+    """The model that a download brought. Raises ManagementRefused."""
+    paths = [file["link"] or file["at"] for file in row.files if file["role"] == "model"]
+    found = ModelFile.objects.filter(path__in=paths[:1]).first()
+    if found is None:
+        raise ManagementRefused("not_found", f"{row.target} has no model that is registered.")
+    remove(found, asker, unload=unload, cascade=cascade)
+
+
+def remove(model_file: ModelFile, asker: Asker, *, unload: bool, cascade: bool) -> None:
+    """Its presets go first, so that nothing loads it any more; what runs ends its answers. Then its
+    files go. Raises ManagementRefused, and then nothing has changed."""
+    roots = _roots()
+    files = _files_of(model_file)
+    for file in files:
+        if not any(_inside(file, root) for root in roots):
+            raise ManagementRefused(
+                "conflict",
+                f"{file} does not lie in a folder that Corral fetches into: it is not deleted.",
+            )
+    with transaction.atomic():
+        presets = list(Preset.objects.select_for_update().filter(model_file=model_file))
+        _check_presets(presets, unload=unload, cascade=cascade)
+        shared = _still_needed(model_file, files)
+        rows: list[Model] = [*presets, model_file]
+        for row in rows:
+            row._change_reason = asker.label  # type: ignore[attr-defined]  # simple_history reads it
+            row.delete()
+    for file in files:
+        if file not in shared:
+            _delete(file, roots)
+
+
+def _check_presets(presets: list[Preset], *, unload: bool, cascade: bool) -> None:
+    made = [preset.name for preset in presets if preset.source not in REMOVABLE]
+    if made and not cascade:
+        raise ManagementRefused(
+            "conflict",
+            f"Presets that people made run it: {', '.join(made)}. Delete them first, or ask with "
+            "cascade=true to delete them as well.",
+        )
+    going = [preset.pk for preset in presets]
+    heirs = Preset.objects.filter(base__in=going).exclude(pk__in=going)
+    if names := list(heirs.values_list("name", flat=True)):
+        raise ManagementRefused(
+            "conflict", f"It is the base of {', '.join(names)}: give them another one first."
+        )
+    statuses = _statuses()
+    live = [p.name for p in presets if p.name in statuses and statuses[p.name] != "unloaded"]
+    if live and not unload:
+        raise ManagementRefused(
+            "conflict",
+            f"It is in use by {', '.join(live)}: unload first, or ask with unload=true.",
+        )
+
+
+def _statuses() -> dict[str, str]:
+    try:
+        return {name: each.state for name, each in ports.scheduler().statuses().items()}
+    except ports.SchedulerUnavailable as error:
+        raise ManagementRefused(
+            "scheduler_unavailable", f"Whether it runs is not known: {error}"
+        ) from error
+
+
+def _files_of(model_file: ModelFile) -> list[Path]:
+    """Shards, projector and draft that are there."""
+    shards = [Path(path) for path, _, _ in files_state(model_file.path).stamp]
+    beside = [Path(path) for path in (model_file.mmproj, model_file.draft) if path]
+    return [file for file in (*shards, *beside) if os.path.lexists(file)]
+
+
+def _still_needed(model_file: ModelFile, files: Iterable[Path]) -> set[Path]:
+    """Companions that another model has as well."""
+    others = ModelFile.objects.exclude(pk=model_file.pk)
+
+    def is_needed(path: str) -> bool:
+        return others.filter(Q(path=path) | Q(mmproj=path) | Q(draft=path)).exists()
+
+    return {file for file in files if is_needed(os.fspath(file))}
+
+
+def _roots() -> list[Path]:
+    cache = hub_cache(settings.CORRAL_HF_CACHE, os.environ)
+    return [Path(os.path.realpath(folder)) for folder in (cache, models_folder())]
+
+
+def _inside(file: Path, root: Path) -> bool:
+    """By where its folder really is: a folder that is a link may lead anywhere."""
+    return Path(os.path.realpath(file.parent)).is_relative_to(root)
+
+
+def _delete(file: Path, roots: list[Path]) -> None:
+    """The file, or the link and then the blob that it led to, when that lies in the same repository
+    and no other snapshot leads to it."""
+    blob = Path(os.path.realpath(file)) if file.is_symlink() else None
+    with contextlib.suppress(FileNotFoundError):
+        file.unlink()
+    repo = _repository(file, roots)
+    if repo is None:
+        return
+    if blob is not None and blob.parent == repo / "blobs" and not _is_linked(blob, repo):
+        with contextlib.suppress(FileNotFoundError):
+            blob.unlink()
+    _tidy(Path(os.path.realpath(file.parent)), repo)
+
+
+def _repository(file: Path, roots: list[Path]) -> Path | None:
+    """models--user--repo, of a file below its snapshots; None elsewhere."""
+    folder = Path(os.path.realpath(file.parent))
+    for root in roots:
+        if folder.is_relative_to(root):
+            parts = folder.relative_to(root).parts
+            if len(parts) >= 3 and parts[0].startswith("models--") and parts[1] == "snapshots":
+                return root / parts[0]
+    return None
+
+
+def _is_linked(blob: Path, repo: Path) -> bool:
+    for folder, _, names in os.walk(repo / "snapshots"):
+        for name in names:
+            path = Path(folder, name)
+            if path.is_symlink() and Path(os.path.realpath(path)) == blob:
+                return True
+    return False
+
+
+def _tidy(folder: Path, repo: Path) -> None:
+    """Empty folders go, up to the repository; of an empty repository its refs as well."""
+    with contextlib.suppress(OSError):  # not empty: that is where it ends
+        while folder != repo:
+            folder.rmdir()
+            folder = folder.parent
+        for ref in (repo / "refs").rglob("*"):
+            if ref.is_file() and not ref.is_symlink():
+                ref.unlink()
+        for empty in (repo / "refs", repo / "blobs", repo):
+            empty.rmdir()
