@@ -15,7 +15,8 @@ class Migration(migrations.Migration):
             name="base",
             field=models.ForeignKey(
                 blank=True,
-                help_text="Another preset whose options and policy count wherever this one sets nothing.",
+                help_text="Another preset whose options and policy count wherever this one sets "
+                "nothing.",
                 null=True,
                 on_delete=django.db.models.deletion.RESTRICT,
                 related_name="heirs",
