@@ -79,9 +79,11 @@ def _add_preset(planned: PlannedPreset, group: Group | None, asker: Asker) -> li
         raise _Conflict(taken)
     like = _like(planned.like) if planned.like else None
     model_file, notes = (like.model_file, []) if like else _model_file(planned, asker)
-    fields = {**planned.fields, "name": planned.name, "model_file": model_file.pk, "group": group}
-    if planned.inherits:
-        fields["base"] = like
+    fields = {**planned.fields, "name": planned.name, "model_file": model_file.pk}
+    if group is not None:
+        fields["group"] = group.name
+    if planned.inherits and like is not None:
+        fields["base"] = like.name
     editing.create_preset(fields, asker)
     return notes
 
@@ -95,11 +97,11 @@ def _taken(name: str) -> str:
 
 
 def _like(name: str) -> Preset:
-    """By the name as it was written, or as Ollama and the Hugging Face cache complete it."""
-    names = (name, name.removesuffix(":latest"), name.removeprefix("registry.ollama.ai/library/"))
-    found = Preset.objects.select_related("model_file").filter(name__in=names).first()
-    if found is None:
-        found = _only_one_of(name)
+    """By the name as it is written, or as Ollama and the Hugging Face cache show it."""
+    shown = name.removeprefix("registry.ollama.ai/").removeprefix("library/")
+    shown = shown.removesuffix(":latest")
+    rows = Preset.objects.select_related("model_file")
+    found = rows.filter(name=name).first() or rows.filter(name=shown).first() or _only_one_of(name)
     if found is None:
         raise _Conflict(
             f"no model here is called {name}: download it, or rescan the sources, and import again"

@@ -11,7 +11,7 @@ from models_registry.catalogue import Catalogue, engine_catalogue
 from models_registry.engine_path import llama_server
 from models_registry.errors import EngineMissing, ImportRefused
 from models_registry.imports.llama_swap_model import CannotTake, planned_preset
-from models_registry.imports.macros import Macros, UnknownMacro
+from models_registry.imports.macros import Macros
 from models_registry.imports.plan import Plan, PlannedGroup, PlannedPreset, Skipped
 from models_registry.imports.yaml_tree import Tree, read_yaml
 from models_registry.naming import name_problem
@@ -78,10 +78,7 @@ class _Planning:
 
     def plan(self) -> Plan:
         self._say_what_is_not_taken()
-        try:
-            macros = Macros(self._environment).within(_mapping(self._file.get("macros")))
-        except UnknownMacro as error:
-            raise ImportRefused(f"line {self._tree.line('macros')}: {error}") from error
+        macros = Macros(self._environment).within(_mapping(self._file.get("macros")))
         models = _mapping(self._file["models"])
         found = {
             id: preset

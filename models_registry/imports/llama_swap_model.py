@@ -225,12 +225,22 @@ class _Taking:
         strip = filters.get("stripParams") or filters.get("strip_params") or ""
         names = [name for name in stripped_names(str(strip)) if self._is_fine(strip_errors(name))]
         if names:
-            fields["request_strip"] = ", ".join(names)
-        if values := self._values(_mapping(filters.get("setParams")), "setParams"):
+            fields["request_strip"] = names
+        by_id = dict(_mapping(filters.get("setParamsByID")))
+        own = self._values(_mapping(by_id.pop(self._id, None)), f"setParamsByID.{self._id}")
+        values = self._values(_mapping(filters.get("setParams")), "setParams") | own
+        if values:
             fields["request_set"] = values
         for key in filters.keys() - {"stripParams", "strip_params", "setParams", "setParamsByID"}:
             self._say(f"filters.{key}", "there is no such filter here")
-        return self._aliases(_mapping(filters.get("setParamsByID")))
+        aliases = self._aliases(by_id)
+        shared = [name for name, each in aliases.items() if own.keys() - each.keys()]
+        if shared:
+            self._say(
+                f"filters.setParamsByID.{self._id}",
+                f"what it sets counts for {', '.join(shared)} as well",
+            )
+        return aliases
 
     def _is_fine(self, errors: list[str]) -> bool:
         if errors:
@@ -239,19 +249,17 @@ class _Taking:
 
     def _aliases(self, by_id: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         aliases: dict[str, dict[str, Any]] = {}
-        for name in map(str, _list(self._given.get("aliases"))):
+        for entry in _list(self._given.get("aliases")):
+            name = str(_mapping(entry).get("id", entry))
+            if _mapping(entry).get("unlisted") is True:
+                self._say("aliases", f"{name} is listed with its model all the same")
             if problem := name_problem(name):
                 self._say("aliases", f"{name[:70]!r} is not taken: {problem}")
             elif name != self._id:
                 aliases[name] = {}
         for name, values in by_id.items():
             where = f"setParamsByID.{name}"
-            if name == self._id:
-                self._say(
-                    f"filters.{where}", "what is set for the model's own name is set for all: "
-                    "write it as setParams, or under another name"
-                )  # fmt: skip
-            elif problem := name_problem(name):
+            if problem := name_problem(name):
                 self._say(f"filters.{where}", problem)
             else:
                 aliases[name] = self._values(_mapping(values), where)

@@ -27,11 +27,14 @@ class Macros:
         self._values: dict[str, Any] = {}
 
     def within(self, own: Mapping[str, Any]) -> Macros:
-        """These, with `own` above them. Raises UnknownMacro."""
+        """These, with `own` above them. One that cannot be known is told where it is used."""
         inner = Macros(self._environment)
         inner._values = dict(self._values)
         for name, value in own.items():
-            inner._values[name] = inner.expanded(value)
+            try:
+                inner._values[name] = inner.expanded(value)
+            except UnknownMacro as error:
+                inner._values[name] = error
         return inner
 
     def expanded(self, value: Any) -> Any:
@@ -75,4 +78,7 @@ class Macros:
             return self._environment[variable]
         if name not in self._values:
             raise UnknownMacro(f"${{{name}}} is a macro that is defined nowhere before")
-        return self._values[name]
+        value = self._values[name]
+        if isinstance(value, UnknownMacro):
+            raise value
+        return value

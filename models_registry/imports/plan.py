@@ -31,8 +31,8 @@ class PlannedGroup:
 @dataclass(frozen=True, slots=True)
 class PlannedPreset:
     """A preset to make. Its model file is the one at `model` (a path), or that of the preset called
-    `like`, on which it then stands if it `inherits`. `fields` are columns of Preset; `aliases` are
-    names with what each sets in requests."""
+    `like`, on which it then stands if it `inherits`. `fields` are as editing.create_preset takes
+    them; `aliases` are names with what each sets in requests."""
 
     name: str
     model: str = ""

@@ -18,7 +18,7 @@ FILES = frozenset({"model", "mmproj", "model-draft", "hf-repo", "hf-file"})
 _DROPPED = frozenset({"host", "port", "alias", "offline", "slots", "webui", "log-colors"})
 """Every child of Corral's has its own of these; nothing is lost."""
 
-_PROGRAM = re.compile(r"llama-server(\.exe)?")
+_PROGRAM = re.compile(r"llama-server([-_.][\w.+-]*)?")  # a build may be in its name
 _WRAPPERS = frozenset(
     {"env", "nice", "ionice", "numactl", "taskset", "stdbuf", "chrt", "time", "setpriv", "sudo"}
 )
@@ -105,7 +105,7 @@ def _options(
         if match is None and name.startswith("--") and "=" in name:
             name, _, value = name.partition("=")
             match = catalogue.find_token(name)
-        if match is None and (renamed := old.new_name(name)):
+        if renamed := old.new_name(name):
             match = catalogue.find(renamed[0])
         if value is None and rest and not old.is_old_switch(name):
             if match is None:

@@ -38,13 +38,8 @@ def read_yaml(text: str) -> Tree:
     twice."""
     if len(text) > LONGEST:
         raise ImportRefused(f"the file is longer than {LONGEST} characters")
-    loader = yaml.SafeLoader(text.removeprefix("\ufeff"))
     try:
-        node = loader.get_single_node()
-        reading = _Reading(loader)
-        if node is not None:
-            reading.tree.value = reading.value(node, ())
-        return reading.tree
+        return _read(yaml.SafeLoader(text.removeprefix("\ufeff")))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
@@ -53,6 +48,15 @@ def read_yaml(text: str) -> Tree:
         raise ImportRefused(f"this is no YAML: {' '.join(str(error).split())}") from error
     except RecursionError as error:
         raise ImportRefused("it is nested too deeply") from error
+
+
+def _read(loader: yaml.SafeLoader) -> Tree:
+    try:
+        node = loader.get_single_node()
+        reading = _Reading(loader)
+        if node is not None:
+            reading.tree.value = reading.value(node, ())
+        return reading.tree
     finally:
         loader.dispose()
 
@@ -71,12 +75,14 @@ class _Reading:
         if len(path) > DEEPEST:
             raise ImportRefused(f"line {line}: this is nested more than {DEEPEST} deep")
         match node:
-            case yaml.MappingNode():
+            case yaml.MappingNode(tag="tag:yaml.org,2002:map"):
                 return self._mapping(node, path)
-            case yaml.SequenceNode():
+            case yaml.SequenceNode(tag="tag:yaml.org,2002:seq"):
                 return [self.value(each, (*path, str(at))) for at, each in enumerate(node.value)]
-            case _:
+            case yaml.ScalarNode():
                 return self._loader.construct_object(node)
+            case _:
+                raise ImportRefused(f"line {line}: {node.tag} is not taken")
 
     def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
         """Its own keys count above those of what it merges with `<<`."""
