@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import QuerySet
 from django.http import HttpRequest
 from ninja import Query, Router, Status
 
@@ -14,24 +13,29 @@ from models_registry.describing import described
 from models_registry.discovery import Report
 from models_registry.models import Alias, Measurement, ModelFile, Preset
 from models_registry.ports import FitAnswer
+from models_registry.preset_schemas import (
+    EffectiveOut,
+    FitIn,
+    FitOut,
+    PresetFilter,
+    PresetIn,
+    PresetOut,
+    PresetPatch,
+)
 from models_registry.schemas import (
     AliasIn,
     AliasOut,
     AliasPatch,
     AskedOut,
     Cascade,
-    EffectiveOut,
-    FitIn,
-    FitOut,
+    CloneIn,
     LoadQuery,
     MeasurementFilter,
     MeasurementOut,
+    ModelFileFilter,
     ModelFileIn,
     ModelFileOut,
-    PresetFilter,
-    PresetIn,
-    PresetOut,
-    PresetPatch,
+    ModelFilePatch,
     RescanOut,
     UnloadQuery,
 )
@@ -45,8 +49,8 @@ fit = Router(tags=["presets"])
 aliases = Router(tags=["aliases"])
 measurements = Router(tags=["measurements"])
 
-VIEW_FILES, ADD_FILES, DELETE_FILES = (
-    Needs(f"models_registry.{verb}_modelfile") for verb in ("view", "add", "delete")
+VIEW_FILES, ADD_FILES, CHANGE_FILES, DELETE_FILES = (
+    Needs(f"models_registry.{verb}_modelfile") for verb in ("view", "add", "change", "delete")
 )
 VIEW_PRESETS, ADD_PRESETS, CHANGE_PRESETS, DELETE_PRESETS = (
     Needs(f"models_registry.{verb}_preset") for verb in ("view", "add", "change", "delete")
@@ -60,9 +64,9 @@ VIEW_MEASUREMENTS = Needs("models_registry.view_measurement")
 
 
 @models.get("", auth=VIEW_FILES, response=Paged[ModelFileOut])
-def list_model_files(request: HttpRequest, page: Query[Page]) -> dict[str, Any]:
-    """The files that presets may run."""
-    return page.of(editing.model_files())
+def list_model_files(request: HttpRequest, page: Query[ModelFileFilter]) -> dict[str, Any]:
+    """The files that presets may run, and what their headers say."""
+    return page.of(editing.model_files().filter(page.conditions()))
 
 
 @models.post("", auth=ADD_FILES, response={201: ModelFileOut})
@@ -74,6 +78,13 @@ def add_model_file(request: HttpRequest, body: ModelFileIn) -> Status[ModelFile]
 @models.get("/{int:id}", auth=VIEW_FILES, response=ModelFileOut)
 def get_model_file(request: HttpRequest, id: int) -> ModelFile:
     return editing.model_file_by_id(id)
+
+
+@models.patch("/{int:id}", auth=CHANGE_FILES, response=ModelFileOut)
+def change_model_file(request: HttpRequest, id: int, body: ModelFilePatch) -> ModelFile:
+    """Another path for the same model, another projector or draft model."""
+    changes = body.model_dump(exclude_unset=True)
+    return editing.change_model_file(id, changes, asker_of(request))
 
 
 @models.delete("/{int:id}", auth=DELETE_FILES, response={204: None})
@@ -131,6 +142,13 @@ def unpin_preset(request: HttpRequest, name: str) -> Preset:
     return editing.change_preset(name, {"pinned": False}, asker_of(request))
 
 
+@presets.post("/{path:name}/clone", auth=ADD_PRESETS, response={201: PresetOut})
+def clone_preset(request: HttpRequest, name: str, body: CloneIn | None = None) -> Status[Preset]:
+    """A new one with all its options and profiles, and without its aliases."""
+    new_name = body.name if body is not None else ""
+    return Status(201, editing.clone_preset(name, new_name, asker_of(request)))
+
+
 @presets.get("/{path:name}/effective", auth=VIEW_PRESETS, response=EffectiveOut)
 def effective_preset(request: HttpRequest, name: str) -> dict[str, Any]:
     """Every option with its value and where it comes from, and the exact command line."""
@@ -157,8 +175,7 @@ def fit_edited(request: HttpRequest, body: FitIn) -> FitAnswer:
 
 @presets.get("", auth=VIEW_PRESETS, response=Paged[PresetOut])
 def list_presets(request: HttpRequest, page: Query[PresetFilter]) -> dict[str, Any]:
-    rows: QuerySet[Preset] = editing.presets().filter(**page.conditions())
-    return page.of(rows)
+    return page.of(editing.presets().filter(page.conditions()))
 
 
 @presets.post("", auth=ADD_PRESETS, response={201: PresetOut})
@@ -195,7 +212,10 @@ def list_aliases(request: HttpRequest, page: Query[Page]) -> dict[str, Any]:
 
 @aliases.post("", auth=ADD_ALIASES, response={201: AliasOut})
 def create_alias(request: HttpRequest, body: AliasIn) -> Status[Alias]:
-    return Status(201, editing.create_alias(body.name, body.preset, asker_of(request)))
+    alias = editing.create_alias(
+        body.name, body.preset, asker_of(request), request_set=body.request_set
+    )
+    return Status(201, alias)
 
 
 @aliases.get("/{path:name}", auth=VIEW_ALIASES, response=AliasOut)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from django.db import transaction
-from django.db.models import Model, ProtectedError, QuerySet
+from django.db.models import Model, QuerySet, RestrictedError
 
 from models_registry import history
 from models_registry.access import Asker
@@ -27,7 +27,8 @@ Row = TypeVar("Row", bound=Model)
 
 
 def model_files() -> QuerySet[ModelFile]:
-    return ModelFile.objects.prefetch_related("presets").order_by("path")
+    headers = ModelFile.objects.select_related("metadata").defer("metadata__chat_template")
+    return headers.prefetch_related("presets").order_by("path")
 
 
 def presets() -> QuerySet[Preset]:
@@ -89,7 +90,7 @@ def add_model_file(fields: Mapping[str, Any], asker: Asker) -> ModelFile:
     added = ModelFile(**fields)
     added.full_clean()
     added.size = files_state(added.path).size
-    return _saved(added, asker)
+    return saved(added, asker)
 
 
 def delete_model_file(id: int, asker: Asker, *, cascade: bool) -> None:
@@ -102,22 +103,22 @@ def delete_model_file(id: int, asker: Asker, *, cascade: bool) -> None:
                 f"Presets run this file: {', '.join(names)}. Delete them first, or ask with "
                 "cascade=true to delete them as well.",
             )
-        _deleted(row, asker)
+        deleted(row, asker)
 
 
 def change_model_file(id: int, changes: Mapping[str, Any], asker: Asker) -> ModelFile:
     with transaction.atomic():
-        row = _locked(model_file_by_id(id))
+        row = locked(model_file_by_id(id))
         for field, value in changes.items():
             setattr(row, field, value)
-        _saved(row, asker)
+        saved(row, asker)
     return model_file_by_id(id)
 
 
 def create_preset(fields: Mapping[str, Any], asker: Asker) -> Preset:
     _check_restricted(Preset(), fields, asker)
     with transaction.atomic():
-        return preset_named(_saved(Preset(**_with_rows(fields)), asker).name)
+        return preset_named(saved(Preset(**_with_rows(fields)), asker).name)
 
 
 def clone_preset(name: str, new_name: str, asker: Asker) -> Preset:
@@ -130,9 +131,9 @@ def change_preset(
 ) -> Preset:
     """With `version`, only if nobody has changed it since that one was read."""
     with transaction.atomic():
-        preset = _locked(preset_named(name))
+        preset = locked(preset_named(name))
         _take(preset, changes, asker, version)
-        _saved(preset, asker)
+        saved(preset, asker)
         keep_old_name(preset, name, asker)
     return preset_named(preset.name)
 
@@ -151,68 +152,72 @@ def edited_preset(
 def keep_old_name(preset: Preset, old_name: str, asker: Asker) -> None:
     """A renamed preset keeps its old name as an alias: clients go on with it."""
     if preset.name != old_name:
-        _saved(Alias(name=old_name, preset=preset), asker)
+        saved(Alias(name=old_name, preset=preset), asker)
 
 
 def delete_preset(name: str, asker: Asker) -> None:
     with transaction.atomic():
-        _deleted(preset_named(name), asker)
+        deleted(preset_named(name), asker)
 
 
 def create_alias(
     name: str, preset: str, asker: Asker, *, request_set: Mapping[str, Any] | None = None
 ) -> Alias:
     with transaction.atomic():
-        alias = Alias(name=name, preset=_row("preset", Preset, name=preset), request_set=dict(request_set or {}))
-        return _saved(alias, asker)
+        alias = Alias(
+            name=name,
+            preset=row_named("preset", Preset, preset),
+            request_set=dict(request_set or {}),
+        )
+        return saved(alias, asker)
 
 
 def create_group(fields: Mapping[str, Any], asker: Asker) -> Group:
-    return _saved(Group(**fields), asker)
+    return saved(Group(**fields), asker)
 
 
 def change_alias(name: str, changes: Mapping[str, Any], asker: Asker) -> Alias:
     with transaction.atomic():
-        alias = _locked(alias_named(name))
+        alias = locked(alias_named(name))
         alias.name = changes.get("name", alias.name)
         alias.request_set = changes.get("request_set", alias.request_set)
         if "preset" in changes:
-            alias.preset = _row("preset", Preset, name=changes["preset"])
-        return _saved(alias, asker)
+            alias.preset = row_named("preset", Preset, changes["preset"])
+        return saved(alias, asker)
 
 
 def delete_alias(name: str, asker: Asker) -> None:
     with transaction.atomic():
-        _deleted(alias_named(name), asker)
+        deleted(alias_named(name), asker)
 
 
 # How ----------------------------------------------------------------------------------------
 
 
-def _saved(row: Row, asker: Asker) -> Row:
+def saved(row: Row, asker: Asker) -> Row:
     """Raises ValidationError with every fault; then nothing of it is kept. What is so already makes
     no version."""
     with transaction.atomic():
         row.full_clean()
-        if not row._state.adding and not history.differences(_locked(row), row):
+        if not row._state.adding and not history.differences(locked(row), row):
             return row
         row._change_reason = asker.label  # type: ignore[attr-defined]  # simple_history reads it
         row.save()
     return row
 
 
-def _deleted(row: Model, asker: Asker) -> None:
+def deleted(row: Model, asker: Asker) -> None:
     row._change_reason = asker.label  # type: ignore[attr-defined]
     try:
         row.delete()
-    except ProtectedError as error:
-        heirs = ", ".join(sorted(str(heir) for heir in error.protected_objects))
+    except RestrictedError as error:
+        heirs = ", ".join(sorted(str(heir) for heir in error.restricted_objects))
         raise ManagementRefused(
             "conflict", f"It is the base of {heirs}: give them another base first, or none."
         ) from error
 
 
-def _locked(row: Row) -> Row:
+def locked(row: Row) -> Row:
     """As it is now, and no one else's to change until the transaction ends."""
     rows = type(row)._default_manager.select_for_update()
     return rows.get(pk=row.pk)
@@ -231,7 +236,7 @@ def _check_restricted(before: Preset, changes: Mapping[str, Any], asker: Asker) 
     for field in () if asker.everything else RESTRICTED:
         was = getattr(before, field)
         if changes.get(field, was) != was:
-            label = before._meta.get_field(field).verbose_name
+            label = field.replace("_", " ")
             raise ManagementRefused(
                 "permission_denied",
                 f"Only superusers and admin keys may change the {label}.",
@@ -243,23 +248,29 @@ def _with_rows(fields: Mapping[str, Any]) -> dict[str, Any]:
     """`model_file` comes as an id, `base` and `group` as names, words as lists."""
     values = dict(fields)
     if "model_file" in values:
-        values["model_file"] = _row("model_file", ModelFile, pk=values["model_file"])
+        values["model_file"] = _model_file(values["model_file"])
     if values.get("base") is not None:
-        values["base"] = _row("base", Preset, name=values["base"])
+        values["base"] = row_named("base", Preset, values["base"])
     if values.get("group") is not None:
-        values["group"] = _row("group", Group, name=values["group"])
+        values["group"] = row_named("group", Group, values["group"])
     for field in {"tags", "request_strip"} & values.keys():
         values[field] = joined(values[field])
     return values
 
 
-def _row(field: str, model: type[Row], **wanted: Any) -> Row:
-    row = model._default_manager.filter(**wanted).first()
+def row_named(field: str, model: type[Row], name: str) -> Row:
+    """That which a body names in `field`."""
+    row = model._default_manager.filter(name=name).first()
     if row is None:
-        (value,) = wanted.values()
-        name = model._meta.verbose_name
-        told = f"There is no {name} {value}." if "pk" in wanted else f"No {name} is called {value!r}."
+        told = f"No {model._meta.verbose_name} is called {name!r}."
         raise ManagementRefused("validation_failed", told, field)
+    return row
+
+
+def _model_file(id: int) -> ModelFile:
+    row = ModelFile.objects.filter(pk=id).first()
+    if row is None:
+        raise ManagementRefused("validation_failed", f"There is no model file {id}.", "model_file")
     return row
 
 

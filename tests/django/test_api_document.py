@@ -71,7 +71,7 @@ def test_every_example_sends_its_key():
 def test_every_resource_has_an_example():
     resources = {path.removeprefix("/").split("/")[0] for _, path in routes()}
 
-    shown = {re.search(r"\$CORRAL/(\w+)", command)[1] for command in COMMANDS}
+    shown = {re.search(r"\$CORRAL/([\w-]+)", command)[1] for command in COMMANDS}
     assert shown == resources
 
 
