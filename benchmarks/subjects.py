@@ -136,12 +136,13 @@ def _place_models(folder: Path, child: str, names: Sequence[str]) -> None:
 
 
 def _stand_in(folder: Path) -> Path:
-    """A program that is the upstream as a child, and the real engine when asked what it can do."""
+    """A program that is the upstream as a child, and the real engine when asked what it can do or
+    what a model takes (the sockets of measuring are named m-…)."""
     program = folder / "llama-server"
     program.write_text(
         f"""#!/bin/sh
 case "$*" in
-    *--help*|*--version*) exec {llama_server()} "$@" ;;
+    *--help*|*--version*|*/m-*.sock*) exec {llama_server()} "$@" ;;
     *) exec {sys.executable} {STAND_IN} "$@" ;;
 esac
 """
