@@ -1,147 +1,19 @@
-"""Which endpoint a path is, and which model a body names. Nothing here waits or keeps anything."""
+"""Which model a request names. Nothing here waits or keeps anything."""
 
 from __future__ import annotations
 
 import codecs
-from dataclasses import dataclass
-from enum import StrEnum, auto
 from mmap import mmap
+from urllib.parse import parse_qsl
 
 import msgspec
 
-from proxy.dialects import Dialect, llamacpp, openai
+from proxy.form import is_form, model_in_form
+from proxy.headers import RawHeaders
 from scheduler.protocol import Refused
 
-
-class Kind(StrEnum):
-    """What answers."""
-
-    FORWARD = auto()  # a child
-    MODELS = auto()
-    MODEL = auto()
-    PROPS = auto()
-    HEALTH = auto()
-    READY = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """`public` ones are answered without a key."""
-
-    kind: Kind
-    path: str
-    methods: tuple[str, ...]
-    dialect: Dialect
-    public: bool = False
-
-
-class MethodNotAllowed(Refused):
-    """The path is known, but not for this method."""
-
-    def __init__(self, method: str, path: str, allowed: tuple[str, ...]) -> None:
-        super().__init__(
-            "method_not_allowed", f"{method} is not allowed on {path}: use {' or '.join(allowed)}."
-        )
-        self.allowed = allowed
-
-
-def dialect_of(path: str) -> Dialect:
-    return openai.error_answer if path.startswith("/v1") else llamacpp.error_answer
-
-
-def _endpoint(kind: Kind, path: str, *, public: bool = False) -> Endpoint:
-    methods = ("POST",) if kind is Kind.FORWARD else ("GET", "HEAD")
-    return Endpoint(kind, path, methods, dialect_of(path), public)
-
-
-ENDPOINTS: dict[str, Endpoint] = {
-    endpoint.path: endpoint
-    for endpoint in (
-        _endpoint(Kind.FORWARD, "/v1/chat/completions"),
-        _endpoint(Kind.FORWARD, "/chat/completions"),
-        _endpoint(Kind.FORWARD, "/v1/completions"),
-        _endpoint(Kind.FORWARD, "/completions"),
-        _endpoint(Kind.FORWARD, "/completion"),
-        _endpoint(Kind.FORWARD, "/v1/embeddings"),
-        _endpoint(Kind.FORWARD, "/embeddings"),
-        _endpoint(Kind.MODELS, "/v1/models"),
-        _endpoint(Kind.MODELS, "/models"),
-        _endpoint(Kind.PROPS, "/props"),
-        _endpoint(Kind.HEALTH, "/health", public=True),
-        _endpoint(Kind.HEALTH, "/v1/health", public=True),
-        _endpoint(Kind.READY, "/ready", public=True),
-    )
-}
-
-
-NOT_CARRIED = frozenset(
-    {
-        "/apply-template",
-        "/audio/transcriptions",
-        "/chat/completions/input_tokens",
-        "/cors-proxy",
-        "/detokenize",
-        "/embedding",
-        "/infill",
-        "/lora-adapters",
-        "/metrics",
-        "/models/load",
-        "/models/sse",
-        "/models/unload",
-        "/rerank",
-        "/reranking",
-        "/responses",
-        "/responses/input_tokens",
-        "/slots",
-        "/tokenize",
-        "/tools",
-        "/v1/audio/transcriptions",
-        "/v1/chat/completions/control",
-        "/v1/chat/completions/input_tokens",
-        "/v1/messages",
-        "/v1/messages/count_tokens",
-        "/v1/realtime",
-        "/v1/rerank",
-        "/v1/reranking",
-        "/v1/responses",
-        "/v1/responses/input_tokens",
-        "/v1/stream",
-        "/v1/streams/lookup",
-        "/v1/systemone",
-    }
-)
-"""Paths of llama.cpp's: their clients are told that it is the gateway, not the address."""
-
-_NOT_CARRIED_METHODS = frozenset({("POST", "/models"), ("DELETE", "/models"), ("POST", "/props")})
-
-
-def is_not_carried(path: str) -> bool:
-    return path in NOT_CARRIED or path.startswith("/slots/")
-
-
-def _model_endpoint(path: str) -> Endpoint | None:
-    return None if is_not_carried(path) or not model_named(path) else _endpoint(Kind.MODEL, path)
-
-
-def model_named(path: str) -> str:
-    """The name in /models/{name}, which may hold slashes; empty for other paths."""
-    beginning = "/v1/models/" if path.startswith("/v1/") else "/models/"
-    return path.removeprefix(beginning) if path.startswith(beginning) else ""
-
-
-def find_endpoint(path: str, method: str) -> Endpoint:
-    """Raises Refused: `not_found`, or MethodNotAllowed."""
-    endpoint = ENDPOINTS.get(path) or _model_endpoint(path)
-    if endpoint is not None and method in endpoint.methods:
-        return endpoint
-    if is_not_carried(path) or (method, path) in _NOT_CARRIED_METHODS:
-        raise Refused(
-            "not_found", f"{method} {path} is one of llama.cpp's that this gateway does not carry."
-        )
-    if endpoint is None:
-        raise Refused("not_found", f"There is no endpoint {method} {path} on this gateway.")
-    raise MethodNotAllowed(method, path, endpoint.methods)
-
+MOST_FIELDS = 100
+"""Of a query that is looked at."""
 
 LONGEST_MODEL = 200
 """Characters of a preset's or an alias's name. A longer one is unknown without asking anybody."""
@@ -187,6 +59,43 @@ def address(body: bytes | mmap) -> str:
         raise Refused("invalid_json", f"The body is not valid JSON: {error}.") from error
     except RecursionError as error:
         raise Refused("invalid_json", "The body's JSON is nested too deeply.") from error
+    return _sane(model or "")
+
+
+def address_form(body: bytes | mmap, content_type: bytes) -> str:
+    """The same for a multipart form."""
+    return _sane(model_in_form(body, content_type))
+
+
+def form_type(headers: RawHeaders) -> bytes | None:
+    """The Content-Type of a multipart form; None for any other body."""
+    for name, value in headers:
+        if name == b"content-type" and is_form(value):
+            return value
+    return None
+
+
+def names_a_model(query: bytes) -> bool:
+    return b"model=" in query
+
+
+def address_query(query: bytes) -> str:
+    """The same for the query of a GET. Raises Refused when it names none, or two."""
+    try:
+        pairs = parse_qsl(query.decode("ascii"), max_num_fields=MOST_FIELDS, errors="strict")
+    except ValueError as error:  # too many fields, or no UTF-8
+        raise Refused("invalid_request", f"The query cannot be read: {error}.") from error
+    named = [value for name, value in pairs if name == "model"]
+    if len(named) > 1:
+        raise Refused("invalid_request", "The query has more than one `model`: send one.")
+    if not named:
+        raise Refused(
+            "model_missing", "The query must name a model: ?model=NAME; GET /v1/models lists them."
+        )
+    return _sane(named[0])
+
+
+def _sane(model: str) -> str:
     if not model:
         raise _model_missing()
     if len(model) > LONGEST_MODEL:

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from proxy.addressing import MethodNotAllowed
 from proxy.dialects import Dialect
+from proxy.endpoints import MethodNotAllowed
 from scheduler.protocol import Refused, retry_after
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]

@@ -12,17 +12,25 @@ from typing import Any
 from proxy import listing
 from proxy.abandoned import AbandonedAnswers
 from proxy.addressing import (
-    Endpoint,
-    Kind,
     address,
+    address_form,
+    address_query,
     autoload_asked,
-    dialect_of,
-    find_endpoint,
-    model_named,
+    form_type,
+    names_a_model,
 )
 from proxy.answers import Send, send_json, send_refusal
 from proxy.body import Body, Room, read_body
 from proxy.conf import ProxyConfig, proxy_config
+from proxy.endpoints import (
+    CARRIED,
+    PROPS_OF_MODEL,
+    Endpoint,
+    Kind,
+    dialect_of,
+    find_endpoint,
+    model_named,
+)
 from proxy.filtering import Filtering
 from proxy.forwarding import Carriers, Forwarding, Order, interruption
 from proxy.headers import client_request_id, head_for_child, refuse_odd_headers
@@ -92,11 +100,13 @@ class GatewayApp:
         try:
             refuse_odd_headers(request.headers)
             endpoint = find_endpoint(path, scope["method"])
+            if endpoint.kind is Kind.PROPS and names_a_model(scope["query_string"]):
+                endpoint = PROPS_OF_MODEL
             if endpoint.public:
                 caller = Caller("")
             else:
                 caller = await self._keys.identify(request.headers)
-            if endpoint.kind is not Kind.FORWARD:
+            if endpoint.kind not in CARRIED:
                 await self._answer(endpoint, request)
                 return
         except Refused as refused:
@@ -164,11 +174,6 @@ class GatewayApp:
             case Kind.READY:
                 status, payload = await self._ready()
             case Kind.PROPS:
-                if b"model=" in request.scope["query_string"]:
-                    raise Refused(
-                        "not_found",
-                        "This gateway answers /props for itself only, not for one model.",
-                    )
                 payload = listing.props(self._config)
             case Kind.MODEL:
                 scheduler = (await self._started()).scheduler
@@ -229,23 +234,32 @@ class GatewayApp:
             request.receive, request.headers, config, watch, self._room
         )
         watch.follow(request.receive, request.scope.get("extensions", {}).get(CLIENT_GONE))
-        carriage.model = await self._addressed(body)
-        carriers = await self._started()
         query: bytes = request.scope["query_string"]
+        form = form_type(request.headers) if carriage.endpoint.forms else None
+        if carriage.in_query:
+            carriage.model = address_query(query)
+        else:
+            carriage.model = await self._addressed(body, form)
+        carriers = await self._started()
         order = Order(
             id=request.id,
-            head=head_for_child(carriage.endpoint.path, query, request.headers, request.id),
+            head=head_for_child(
+                request.scope["method"], carriage.endpoint.path, query, request.headers, request.id
+            ),
             body=body,
             model=carriage.model,
             caller=carriage.caller,
             autoload=autoload_asked(query, default=config.models_autoload),
             arrived=arrived,
             sticky=sticky_of(request.headers, carriage.caller.team, body),
+            kind="get" if carriage.endpoint.kind is Kind.LOOK else "post",
+            is_json=form is None and not carriage.in_query,
         )
         await Forwarding(order, carriers, carriage.relay, watch).run()
 
-    async def _addressed(self, body: Body) -> str:
-        return await self._parsing.run(body, partial(_address, body))
+    async def _addressed(self, body: Body, form: bytes | None) -> str:
+        """`form` is the Content-Type of a multipart form, or None for JSON."""
+        return await self._parsing.run(body, partial(_address, body, form))
 
     def _unexpected(self, request: Request) -> Refused:
         """Call it where the exception is being handled."""
@@ -255,9 +269,9 @@ class GatewayApp:
         return Refused("internal_error", f"Something broke here; the log says more: {request.id}.")
 
 
-def _address(body: Body) -> str:
+def _address(body: Body, form: bytes | None) -> str:
     with body.view() as view:
-        return address(view)
+        return address(view) if form is None else address_form(view, form)
 
 
 @dataclass(slots=True)
@@ -271,3 +285,8 @@ class Carriage:
     watch: Watch
     body: Body | None = None
     model: str = ""
+
+    @property
+    def in_query(self) -> bool:
+        """Where its model is named."""
+        return bool(self.request.scope["method"] == "GET")

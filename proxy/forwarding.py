@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from proxy.abandoned import AbandonedAnswers
 from proxy.body import Body
@@ -38,6 +39,8 @@ class Order:
     autoload: bool
     arrived: float
     sticky: str = ""
+    kind: Literal["post", "get"] = "post"
+    is_json: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,7 @@ class Forwarding:
             with watch:
                 return await self._carriers.scheduler.acquire(
                     order.model,
+                    kind=order.kind,
                     tenant=caller.team,
                     age=now - order.arrived,
                     autoload=order.autoload,
@@ -126,7 +130,7 @@ class Forwarding:
         """As the child is to get it: each lease may be of another state of the registry."""
         self._close_filtered()
         self._relay.filtered = b""
-        if lease.filters is None:
+        if lease.filters is None or not self._order.is_json:
             return self._order.body
         body, effects = await self._carriers.filtering.apply(self._order.body, lease.filters)
         self._relay.filtered = effects.header()

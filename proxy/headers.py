@@ -81,7 +81,9 @@ def refuse_odd_headers(headers: RawHeaders) -> None:
             )
 
 
-def head_for_child(path: str, query: bytes, headers: RawHeaders, request_id: str) -> bytes:
+def head_for_child(
+    method: str, path: str, query: bytes, headers: RawHeaders, request_id: str
+) -> bytes:
     """The head of the request to a child, as it goes over the wire, up to its `end_of_head`. The
     headers that may pass are passed as they came, in their order.
 
@@ -94,7 +96,7 @@ def head_for_child(path: str, query: bytes, headers: RawHeaders, request_id: str
     dropped = _with_named_by_connection(_NOT_TO_THE_CHILD, headers)
     target = b"%b?%b" % (path.encode(), query) if query else path.encode()
     lines = [
-        b"POST %b HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n" % target,
+        b"%b %b HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n" % (method.encode(), target),
         b"x-request-id: %b\r\n" % request_id.encode(),
         *[b"%b: %b\r\n" % header for header in headers if header[0] not in dropped],
     ]

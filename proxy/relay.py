@@ -87,8 +87,8 @@ class Relay:
                     await send_refusal(reader.send, refused, reader.dialect, model, request_id)
                     return
                 if self._frames is not None:
-                    body = msgspec.json.encode(reader.dialect(refused, model).body)
-                    last = self._frames.error(body)
+                    told = reader.dialect(refused, model)
+                    last = self._frames.error(msgspec.json.encode(told.body), told.event)
                     await reader.send({"type": "http.response.body", "body": last})
                     return
         except TimeoutError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxy.addressing import ENDPOINTS, is_not_carried
+from proxy.endpoints import is_known_path
 
 _PREFIXES = ("/v1/", "/models/")
 
@@ -10,4 +10,4 @@ _PREFIXES = ("/v1/", "/models/")
 def is_gateway_path(path: str) -> bool:
     """Also true for unknown paths under the gateway's prefixes, and for those of llama.cpp's
     that are not carried: their 404 is JSON."""
-    return path in ENDPOINTS or path == "/v1" or path.startswith(_PREFIXES) or is_not_carried(path)
+    return path == "/v1" or path.startswith(_PREFIXES) or is_known_path(path)

@@ -12,9 +12,10 @@ _FRAME_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _HOLD_LIMIT = 64 << 10
 
 
-def error_frame(body: bytes) -> bytes:
+def error_frame(body: bytes, event: str = "") -> bytes:
     """`body` is JSON on one line. No `[DONE]` follows it: a cut answer never looks whole."""
-    return b"data: " + body + b"\n\n"
+    name = b"event: %b\n" % event.encode() if event else b""
+    return name + b"data: " + body + b"\n\n"
 
 
 class WholeFrames:
@@ -49,10 +50,11 @@ class WholeFrames:
         held, self._held = self._held, b""
         return held
 
-    def error(self, body: bytes) -> bytes:
+    def error(self, body: bytes, event: str = "") -> bytes:
         """An error event in place of what was held back."""
         self._held = b""
-        return b"\n\n" + error_frame(body) if self._inside_frame else error_frame(body)
+        frame = error_frame(body, event)
+        return b"\n\n" + frame if self._inside_frame else frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,8 @@ class Tail:
     """The first and last bytes of an answer, whatever its length, and the usage found in them.
 
     llama-server states `timings` in the last event of a stream and at the end of an answer, and
-    `usage` at the end, too, but for embeddings before the vectors.
+    `usage` at the end, too, but for embeddings before the vectors. Anthropic's streams tell what
+    was read in their first event, and do not count what was cached as read.
     """
 
     def __init__(self) -> None:
@@ -95,21 +98,28 @@ class Tail:
             self._size -= len(self._chunks.popleft())
 
     def usage(self) -> Usage:
-        found = _figures(b"".join(self._chunks))
-        if not found:
-            found = _figures(self._head)
-        usage, timings = found.get("usage", {}), found.get("timings", {})
-        details = usage.get("prompt_tokens_details")
-        cached = _count(details, "cached_tokens") if isinstance(details, dict) else None
-        if cached is None:
-            cached = _count(timings, "cache_n")
-        read, computed = _count(usage, "prompt_tokens"), _count(timings, "prompt_n")
-        if read is None and computed is not None:
-            read = computed + (cached or 0)
-        answered = _count(usage, "completion_tokens")
-        if answered is None:
-            answered = _count(timings, "predicted_n")
-        return Usage(read, cached, answered)
+        begin, end = _figures(self._head), _figures(b"".join(self._chunks))
+        usage = {**begin.get("usage", {}), **end.get("usage", {})}
+        timings = end.get("timings") or begin.get("timings", {})
+        cached = _first(
+            _inside(usage, "prompt_tokens_details", "cached_tokens"),
+            _inside(usage, "input_tokens_details", "cached_tokens"),
+            _count(usage, "cache_read_input_tokens"),
+            _count(timings, "cache_n"),
+        )
+        return Usage(
+            read=_first(
+                _count(usage, "prompt_tokens"),
+                _sum(usage, "input_tokens", "cache_read_input_tokens"),
+                _sum(timings, "prompt_n", "cache_n"),
+            ),
+            cached=cached,
+            answered=_first(
+                _count(usage, "completion_tokens"),
+                _count(usage, "output_tokens"),
+                _count(timings, "predicted_n"),
+            ),
+        )
 
 
 def _figures(part: bytes) -> dict[str, dict[str, Any]]:
@@ -125,6 +135,21 @@ def _figures(part: bytes) -> dict[str, dict[str, Any]]:
         except (ValueError, RecursionError):
             continue  # cut by the end of `part`
     return found
+
+
+def _first(*counts: int | None) -> int | None:
+    return next((count for count in counts if count is not None), None)
+
+
+def _sum(figures: dict[str, Any], name: str, more: str) -> int | None:
+    """`name`, and `more` where that is told beside it."""
+    count = _count(figures, name)
+    return None if count is None else count + (_count(figures, more) or 0)
+
+
+def _inside(figures: dict[str, Any], outer: str, name: str) -> int | None:
+    details = figures.get(outer)
+    return _count(details, name) if isinstance(details, dict) else None
 
 
 def _count(figures: dict[str, Any], name: str) -> int | None:

@@ -30,6 +30,7 @@ ERRORS: dict[str, ErrorKind] = {
     "host_not_allowed": ErrorKind(403, False, "permission_error"),
     "permission_denied": ErrorKind(403, False, "permission_error"),
     "not_found": ErrorKind(404, False, "not_found_error"),
+    "not_supported": ErrorKind(501, False, "not_supported_error"),
     "method_not_allowed": ErrorKind(405, False, _CLIENT),
     "request_timeout": ErrorKind(408, True, _CLIENT),
     "conflict": ErrorKind(409, False, _CLIENT),

@@ -11,8 +11,12 @@ from scheduler.protocol import Refused
 
 @dataclass(frozen=True, slots=True)
 class ErrorAnswer:
+    """`event` is the name of the event that carries it in a stream; empty for dialects whose events
+    have no names."""
+
     status: int
     body: dict[str, Any]
+    event: str = ""
 
 
 Dialect = Callable[[Refused, str], ErrorAnswer]

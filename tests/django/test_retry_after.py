@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.addressing import dialect_of
+from proxy.endpoints import dialect_of
 from proxy.answers import send_refusal
 from routerproj import api_answers, refusals
 from scheduler.protocol import ERRORS, Refused

@@ -64,6 +64,7 @@ class Asked:
     priority: str
     request: str
     sticky: str = ""
+    kind: str = "post"
 
 
 @dataclass
@@ -114,7 +115,7 @@ class FakeScheduler:
         request: str = "",
         sticky: str = "",
     ) -> FakeLease:
-        asked = Asked(preset, tenant, age, autoload, weight, priority, request, sticky)
+        asked = Asked(preset, tenant, age, autoload, weight, priority, request, sticky, kind)
         self.asked.append(asked)
         self._answer()
         if self.refusal is not None:

@@ -97,7 +97,7 @@ async def test_a_model_that_is_too_large_is_not_worth_another_try(house, path):
     assert exchange.header(b"x-should-retry") == b"false"
 
 
-@pytest.mark.parametrize("path", ["/v1/nothing", "/v1/models/", "/v1", "/models/x"])
+@pytest.mark.parametrize("path", ["/v1/nothing", "/v1/models/", "/v1"])
 async def test_an_unknown_path_is_a_json_404(house, path):
     async with house(answers) as h:
         exchange = await Exchange(h.app, path, method="GET").end()
@@ -153,18 +153,10 @@ async def test_autoload_is_asked_for_as_in_llama_cpp(house, query, asked):
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("GET", "/slots"),
-        ("POST", "/slots/0"),
-        ("POST", "/tokenize"),
-        ("POST", "/detokenize"),
-        ("POST", "/apply-template"),
-        ("POST", "/infill"),
-        ("GET", "/lora-adapters"),
-        ("POST", "/rerank"),
         ("POST", "/models/load"),
         ("POST", "/models/unload"),
         ("DELETE", "/models"),
-        ("POST", "/v1/rerank"),
+        ("POST", "/v1/streams/lookup"),
     ],
 )
 async def test_a_path_of_llama_cpps_that_is_not_carried_says_so(house, method, path):
@@ -177,3 +169,38 @@ async def test_a_path_of_llama_cpps_that_is_not_carried_says_so(house, method, p
     assert error["code"] == "not_found"
     assert "does not carry" in error["message"]
     assert error.get("status") == (None if path.startswith("/v1") else 404)
+
+
+async def test_an_error_is_said_in_anthropics_words_on_its_paths(house):
+    async with house(answers) as h:
+        h.scheduler.refusal = Refused("queue_full", "too many wait", retry_after_seconds=2.0)
+        exchange = await Exchange(h.app, "/v1/messages", body=chat()).end()
+
+    assert exchange.status == 503
+    assert exchange.header(b"retry-after") == b"2"
+    assert exchange.json == {
+        "type": "error",
+        "error": {"type": "overloaded_error", "message": "too many wait", "code": "queue_full"},
+    }
+
+
+async def test_a_stream_of_anthropics_that_breaks_ends_in_its_error_event(house):
+    async def dies(received: Received, child: Connection) -> None:
+        await child.begin("text/event-stream")
+        await child.say(b"event: message_start\ndata: {}\n\nevent: content_bl")
+
+    async with house(dies) as h:
+        exchange = await Exchange(h.app, "/v1/messages", body=chat()).end()
+
+    whole, error = exchange.body.split(b"\n\n")[:2]
+    assert whole == b"event: message_start\ndata: {}"
+    assert error.startswith(b'event: error\ndata: {"type":"error","error":{"type":"api_error"')
+
+
+async def test_what_is_refused_for_good_is_501(house):
+    async with house(answers) as h:
+        exchange = await Exchange(h.app, "/props", body=b"{}").end()
+
+    assert exchange.status == 501
+    assert exchange.json["error"]["code"] == "not_supported"
+    assert exchange.header(b"x-should-retry") == b"false"

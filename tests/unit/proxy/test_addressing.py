@@ -8,15 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.addressing import (
-    ENDPOINTS,
-    LONGEST_MODEL,
-    Kind,
-    MethodNotAllowed,
-    address,
-    find_endpoint,
-)
-from proxy.routing import is_gateway_path
+from proxy.addressing import LONGEST_MODEL, address, address_query
 from scheduler.protocol import Refused
 
 json_values = st.recursive(
@@ -126,20 +118,25 @@ def test_a_model_further_down_is_not_the_bodys_model():
     assert address(b'{"tools":[{"model":"x"}],"model":"y","o":{"model":"z"}}') == "y"
 
 
-@pytest.mark.parametrize("path", sorted(ENDPOINTS))
-def test_only_health_and_readiness_are_public(path):
-    endpoint = ENDPOINTS[path]
-    assert endpoint.public is (endpoint.kind in (Kind.HEALTH, Kind.READY))
-    assert is_gateway_path(path)
+def test_a_query_names_its_model_decoded():
+    assert address_query(b"autoload=false&model=a%2Fb%3AQ4_K_M&x=1") == "a/b:Q4_K_M"
 
 
-def test_paths_of_others_are_not_the_gateways():
-    assert not any(is_gateway_path(p) for p in ("/", "/admin/", "/v1x", "/modelsx", "/static/a"))
-    assert is_gateway_path("/v1/unknown")
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        (b"", "model_missing"),
+        (b"model", "model_missing"),
+        (b"model=", "model_missing"),
+        (b"model=a&model=a", "invalid_request"),
+        (b"model=%ff", "invalid_request"),
+        (b"model=\xff", "invalid_request"),
+        (b"&".join([b"x=1"] * 200), "invalid_request"),
+        (b"model=" + b"x" * 201, "model_not_found"),
+    ],
+)
+def test_a_query_that_names_no_model_or_two_is_refused(query, code):
+    with pytest.raises(Refused) as refusal:
+        address_query(query)
 
-
-def test_a_wrong_method_names_the_right_ones():
-    with pytest.raises(MethodNotAllowed) as refusal:
-        find_endpoint("/v1/models", "POST")
-
-    assert refusal.value.allowed == ("GET", "HEAD")
+    assert refusal.value.code == code

@@ -151,3 +151,29 @@ def test_a_long_answer_takes_no_more_memory_than_a_short_one():
         tracemalloc.stop()
 
     assert size < 100_000
+
+
+def test_the_usage_of_anthropics_streams_is_put_together_from_both_ends():
+    tail = Tail()
+    tail.push(
+        b'event: message_start\ndata: {"type":"message_start","message":{"usage":'
+        b'{"cache_read_input_tokens":7,"input_tokens":24,"output_tokens":0}}}\n\n'
+    )
+    tail.push(b'data: {"delta":{"text":"x"}}\n\n' * 2000)
+    tail.push(b'data: {"type":"message_delta","usage":{"output_tokens":3}}\n\n')
+
+    assert tail.usage() == Usage(read=31, cached=7, answered=3)
+
+
+def test_the_usage_of_a_response_is_read():
+    tail = Tail()
+    tail.push(
+        b'data: {"type":"response.completed","response":{"usage":{"input_tokens":31,'
+        b'"output_tokens":5,"total_tokens":36,"input_tokens_details":{"cached_tokens":30}}}}\n\n'
+    )
+
+    assert tail.usage() == Usage(read=31, cached=30, answered=5)
+
+
+def test_an_error_event_has_its_name_where_the_dialect_names_events():
+    assert WholeFrames().error(b"{}", "error") == b"event: error\ndata: {}\n\n"

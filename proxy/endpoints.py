@@ -1,0 +1,193 @@
+"""Which endpoint a path is: llama.cpp's router and what its children speak, the same paths here.
+
+docs/compatibility.md has a row for each, with what is better here and what is refused, and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum, auto
+
+from proxy.dialects import Dialect, anthropic, llamacpp, openai
+from scheduler.protocol import Refused
+
+
+class Kind(StrEnum):
+    """What answers."""
+
+    FORWARD = auto()  # a child: the body names the model, and it counts as use
+    LOOK = auto()  # a child, and it takes no slot and counts as no use (A8)
+    MODELS = auto()
+    MODEL = auto()
+    PROPS = auto()  # the gateway; with a model in the query that one's child
+    HEALTH = auto()
+    READY = auto()
+
+
+CARRIED = frozenset({Kind.FORWARD, Kind.LOOK})
+"""What a child answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """`public` ones are answered without a key. A POST names its model in its JSON body, or where
+    `forms` are taken in a multipart one; a GET in its query."""
+
+    kind: Kind
+    path: str
+    methods: tuple[str, ...]
+    dialect: Dialect
+    public: bool = False
+    forms: bool = False
+
+
+class MethodNotAllowed(Refused):
+    """The path is known, but not for this method."""
+
+    def __init__(self, method: str, path: str, allowed: tuple[str, ...]) -> None:
+        super().__init__(
+            "method_not_allowed", f"{method} is not allowed on {path}: use {' or '.join(allowed)}."
+        )
+        self.allowed = allowed
+
+
+def dialect_of(path: str) -> Dialect:
+    if path == "/v1/messages" or path.startswith("/v1/messages/"):
+        return anthropic.error_answer
+    return openai.error_answer if path.startswith("/v1") else llamacpp.error_answer
+
+
+FORWARDED = (
+    "/v1/chat/completions",
+    "/chat/completions",
+    "/v1/completions",
+    "/completions",
+    "/completion",
+    "/v1/responses",
+    "/responses",
+    "/v1/messages",
+    "/infill",
+    "/v1/embeddings",
+    "/embeddings",
+    "/embedding",
+    "/v1/rerank",
+    "/v1/reranking",
+    "/rerank",
+    "/reranking",
+    "/v1/systemone",
+    # What is counted or put into words needs the model, if no slot of it
+    "/v1/chat/completions/input_tokens",
+    "/chat/completions/input_tokens",
+    "/v1/responses/input_tokens",
+    "/responses/input_tokens",
+    "/v1/messages/count_tokens",
+    "/tokenize",
+    "/detokenize",
+    "/apply-template",
+)
+FORMS = ("/v1/audio/transcriptions", "/audio/transcriptions")
+LOOKS = ("/metrics", "/slots", "/lora-adapters")
+CONTROLS = ("/v1/chat/completions/control",)
+
+REFUSED: dict[tuple[str, str], str] = {
+    ("POST", "/props"): "it would change the model for everybody",
+    ("POST", "/lora-adapters"): "it would change the model for everybody",
+    ("POST", "/slots/"): "it would write and read files, and other tenants' conversations",
+    ("GET", "/tools"): "tools would run on this machine",
+    ("POST", "/tools"): "tools would run on this machine",
+    ("GET", "/cors-proxy"): "it would fetch what the client names, from inside this network",
+    ("POST", "/cors-proxy"): "it would fetch what the client names, from inside this network",
+}
+"""What llama.cpp has and this gateway never will, and why. A path that ends with a slash stands for
+all below it."""
+
+NOT_CARRIED = frozenset(
+    {
+        "/models/load",
+        "/models/sse",
+        "/models/unload",
+        "/v1/realtime",
+        "/v1/stream",
+        "/v1/streams/lookup",
+    }
+)
+"""Paths of llama.cpp's: their clients are told that it is the gateway, not the address."""
+
+_NOT_CARRIED_METHODS = frozenset({("POST", "/models"), ("DELETE", "/models")})
+
+
+def _endpoint(
+    kind: Kind,
+    path: str,
+    methods: tuple[str, ...] = ("GET", "HEAD"),
+    *,
+    public: bool = False,
+    forms: bool = False,
+) -> Endpoint:
+    return Endpoint(kind, path, methods, dialect_of(path), public, forms)
+
+
+def _endpoints() -> Iterator[Endpoint]:
+    for path in FORWARDED:
+        yield _endpoint(Kind.FORWARD, path, ("POST",))
+    for path in FORMS:
+        yield _endpoint(Kind.FORWARD, path, ("POST",), forms=True)
+    for path in LOOKS:
+        yield _endpoint(Kind.LOOK, path, ("GET",))
+    for path in CONTROLS:
+        yield _endpoint(Kind.LOOK, path, ("POST",))
+    yield _endpoint(Kind.MODELS, "/v1/models")
+    yield _endpoint(Kind.MODELS, "/models")
+    yield _endpoint(Kind.PROPS, "/props")
+    yield _endpoint(Kind.HEALTH, "/health", public=True)
+    yield _endpoint(Kind.HEALTH, "/v1/health", public=True)
+    yield _endpoint(Kind.READY, "/ready", public=True)
+
+
+ENDPOINTS: dict[str, Endpoint] = {endpoint.path: endpoint for endpoint in _endpoints()}
+PROPS_OF_MODEL = _endpoint(Kind.LOOK, "/props", ("GET",))
+
+_REFUSED_PATHS = frozenset(path for _, path in REFUSED)
+
+
+def is_known_path(path: str) -> bool:
+    """Whether the gateway answers for it, if only to say why not."""
+    return (
+        path in ENDPOINTS
+        or path in NOT_CARRIED
+        or path in _REFUSED_PATHS
+        or path.startswith("/slots/")
+    )
+
+
+def model_named(path: str) -> str:
+    """The name in /models/{name}, which may hold slashes; empty for other paths."""
+    if path in NOT_CARRIED:
+        return ""
+    beginning = "/v1/models/" if path.startswith("/v1/") else "/models/"
+    return path.removeprefix(beginning) if path.startswith(beginning) else ""
+
+
+def find_endpoint(path: str, method: str) -> Endpoint:
+    """Raises Refused: `not_found`, `not_supported`, or MethodNotAllowed."""
+    endpoint = ENDPOINTS.get(path)
+    if endpoint is None and model_named(path):
+        endpoint = _endpoint(Kind.MODEL, path)
+    if endpoint is not None and method in endpoint.methods:
+        return endpoint
+    if (why := _refused(path, method)) is not None:
+        raise Refused("not_supported", f"{method} {path} is not carried by this gateway: {why}.")
+    if path in NOT_CARRIED or (method, path) in _NOT_CARRIED_METHODS:
+        raise Refused(
+            "not_found", f"{method} {path} is one of llama.cpp's that this gateway does not carry."
+        )
+    if endpoint is None:
+        raise Refused("not_found", f"There is no endpoint {method} {path} on this gateway.")
+    raise MethodNotAllowed(method, path, endpoint.methods)
+
+
+def _refused(path: str, method: str) -> str | None:
+    if path.startswith("/slots/"):
+        path = "/slots/"
+    return REFUSED.get((method, path))

@@ -1,0 +1,105 @@
+"""The model that a multipart form names: its field `model`, wherever it stands in the form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from mmap import mmap
+from typing import TYPE_CHECKING
+
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+
+from scheduler.protocol import Refused
+
+if TYPE_CHECKING:
+    from python_multipart.multipart import MultipartCallbacks
+
+LONGEST_FIELD = 200
+"""Bytes of the field's value that are kept: no model has a longer name."""
+
+MOST_PARTS = 1000
+_AT_ONCE = 1 << 20
+
+
+def is_form(content_type: bytes) -> bool:
+    return content_type.partition(b";")[0].strip().lower() == b"multipart/form-data"
+
+
+def model_in_form(body: bytes | mmap, content_type: bytes) -> str:
+    """The name; empty when there is none. Raises Refused for what is no form, names two models, or
+    never ends. Nothing of the files in it is kept."""
+    boundary = parse_options_header(content_type)[1].get(b"boundary", b"")
+    if not boundary:
+        raise Refused("invalid_request", "The multipart body's Content-Type names no boundary.")
+    reading = _Reading()
+    try:
+        parser = MultipartParser(boundary, reading.callbacks())
+        for part in _parts(body):
+            parser.write(part)
+        parser.finalize()
+    except FormParserError as error:
+        raise Refused("invalid_request", f"The multipart body cannot be read: {error}.") from error
+    if not reading.ended:
+        raise Refused("invalid_request", "The multipart body ends before its last boundary.")
+    try:
+        return bytes(reading.model or b"").decode()
+    except UnicodeDecodeError as error:
+        raise Refused("invalid_request", "The form's `model` is not valid UTF-8.") from error
+
+
+def _parts(body: bytes | mmap) -> Iterator[bytes]:
+    for start in range(0, len(body), _AT_ONCE):
+        yield body[start : start + _AT_ONCE]
+
+
+class _Reading:
+    """What the parser tells, and what of it counts."""
+
+    def __init__(self) -> None:
+        self.model: bytearray | None = None
+        self.ended = False
+        self._parts = 0
+        self._header = b""
+        self._value = b""
+        self._is_model = False
+
+    def callbacks(self) -> MultipartCallbacks:
+        return {
+            "on_part_begin": self._begin,
+            "on_header_field": self._name,
+            "on_header_value": self._told,
+            "on_header_end": self._header_ends,
+            "on_part_data": self._data,
+            "on_end": self._end,
+        }
+
+    def _begin(self) -> None:
+        self._parts += 1
+        if self._parts > MOST_PARTS:
+            raise Refused("invalid_request", f"The form has more than {MOST_PARTS} parts.")
+        self._is_model = False
+        self._header = self._value = b""
+
+    def _name(self, data: bytes, start: int, end: int) -> None:
+        self._header += data[start:end]
+
+    def _told(self, data: bytes, start: int, end: int) -> None:
+        self._value += data[start:end]
+
+    def _header_ends(self) -> None:
+        if self._header.strip().lower() == b"content-disposition":
+            told = parse_options_header(self._value)[1]
+            if told.get(b"name") == b"model" and b"filename" not in told:
+                if self.model is not None:
+                    raise Refused(
+                        "invalid_request", "The form has more than one `model`: send one."
+                    )
+                self.model, self._is_model = bytearray(), True
+        self._header = self._value = b""
+
+    def _data(self, data: bytes, start: int, end: int) -> None:
+        if self._is_model and self.model is not None and len(self.model) <= LONGEST_FIELD * 4:
+            self.model += data[start:end]
+
+    def _end(self) -> None:
+        self.ended = True
