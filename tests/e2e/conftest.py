@@ -19,8 +19,10 @@ EXTRA_PRESETS = """
 from models_registry.models import Alias, ModelFile, Preset
 alpha = Preset.objects.get(name="alpha")
 Alias.objects.create(name="first", preset=alpha)
+Alias.objects.create(name="alpha:brief", preset=alpha, request_set={"max_tokens": 2})
 Preset.objects.create(
-    name="vectors", model_file=alpha.model_file, embeddings=True, extra_options="pooling = mean"
+    name="vectors", model_file=alpha.model_file, embeddings=True, extra_options="pooling = mean",
+    environment="GGML_TEST_VARIABLE=hush-hush",
 )
 """
 

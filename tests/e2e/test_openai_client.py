@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from openai import OpenAI
@@ -48,6 +49,29 @@ def test_it_gets_a_vector_for_each_text(openai: OpenAI) -> None:
     answer = openai.embeddings.create(model="vectors", input=["one", "two"])
 
     assert [len(item.embedding) for item in answer.data] == [64, 64]
+
+
+def test_an_alias_with_parameters_of_its_own_is_a_variant_of_the_model(openai: OpenAI) -> None:
+    asked = openai.chat.completions.with_raw_response.create(
+        model="alpha:brief", messages=MESSAGES, max_tokens=8
+    )
+
+    assert asked.headers["x-corral-filters"] == "set=max_tokens"
+    assert asked.parse().usage.completion_tokens == 2
+
+
+def test_a_presets_variables_are_in_its_childs_environment_and_nowhere_else(
+    shared: Gateway, openai: OpenAI
+) -> None:
+    openai.embeddings.create(model="vectors", input="one")
+
+    environment = Path(f"/proc/{shared.child_of('vectors').pid}/environ").read_bytes()
+    assert b"GGML_TEST_VARIABLE=hush-hush" in environment.split(b"\0")
+    listed = shared.client.request("GET", "/models", key=shared.key).body
+    assert b"vectors" in listed
+    assert b"hush-hush" not in listed
+    assert "hush-hush" not in repr(shared.snapshot())
+    assert not [line for line in shared.output if "hush-hush" in line]
 
 
 def test_it_lists_the_presets(openai: OpenAI) -> None:
