@@ -139,7 +139,7 @@ def _rows() -> Rows:
     from_ollama = Preset.objects.filter(source=Source.OLLAMA)
     for name, options in from_ollama.values_list("name", "file_options"):
         presets[name].options = options
-    aliases = set(Alias.objects.order_by().values_list("name", flat=True))
+    aliases = dict(Alias.objects.order_by().values_list("name", "preset__model_file__path"))
     return Rows(files, presets, aliases, _is_persons)
 
 

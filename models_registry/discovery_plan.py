@@ -46,13 +46,13 @@ class PresetRow:
 
 @dataclass(slots=True)
 class Rows:
-    """The registry: files by path, presets by name, and the aliases' names. `is_persons` says of a
-    path whether somebody has chosen its projector or draft model by hand. With a presets file, that
-    file lays its own options over what the sources say: here they are not compared."""
+    """The registry: files by path, presets by name, the path that each alias leads to. `is_persons`
+    says of a path whether somebody has chosen its projector or draft model by hand. With a presets
+    file, that file lays its own options over what the sources say: they are not compared here."""
 
     files: dict[str, FileRow]
     presets: dict[str, PresetRow]
-    aliases: set[str]
+    aliases: dict[str, str]
     is_persons: Callable[[str], bool]
     presets_file: bool = False
 
@@ -132,7 +132,7 @@ class _Planner:
                 self._set_options(own, found)
         elif len(self._plan.new_files) >= self._most_new and row is None:
             self._plan.is_whole = False
-        elif not self._has_enough(source, found):
+        elif not self._has_enough(found):
             self._offer(source, found)
 
     def _refresh(self, row: FileRow, found: FoundModel) -> None:
@@ -155,13 +155,12 @@ class _Planner:
                 changes.get("draft", row.draft),
             )
 
-    def _has_enough(self, source: Source, found: FoundModel) -> bool:
+    def _has_enough(self, found: FoundModel) -> bool:
         """A preset that somebody made for a file, or renamed, is enough. Where several names lead
-        to one file (Ollama's copies), each of them is to have one."""
-        presets = self._presets_of.get(found.path, [])
+        to one file (Ollama's copies), each of them is to lead there, if only as an alias."""
         if self._names[found.path] == 1:
-            return bool(presets)
-        return sum(preset.source == source for preset in presets) >= self._names[found.path]
+            return bool(self._presets_of.get(found.path))
+        return self._rows.aliases.get(found.name) == found.path
 
     def _offer(self, source: Source, found: FoundModel) -> None:
         """A preset for it: a new one, or the one that has its name from here or from below."""
@@ -181,7 +180,7 @@ class _Planner:
             return
         name = found.name
         if owner is not None:
-            name = unique_name(name, self._rows.presets.keys() | self._rows.aliases)
+            name = unique_name(name, self._rows.presets.keys() | self._rows.aliases.keys())
             words = f"{found.name!r} is taken, so it is named {name!r}"
             self._plan.conflicts.append(f"{found.path}: {words}")
         self._make(name, source, found)
@@ -262,7 +261,7 @@ class _Planner:
                 self._plan.conflicts.append(f"{name}: {alias!r} is taken, so it is no alias of it")
             else:
                 self._plan.new_aliases[alias] = name
-                self._rows.aliases.add(alias)
+                self._rows.aliases[alias] = found.path
 
     def _set_options(self, preset: PresetRow, found: FoundModel) -> None:
         self._plan.options[preset.name] = found.options
