@@ -18,8 +18,10 @@ from django.db.models import Q
 from django.utils import timezone
 from simple_history.utils import bulk_create_with_history, bulk_update_with_history
 
+from models_registry import preset_file
 from models_registry.discovery_plan import FileRow, Plan, PresetRow, Rows, plan
 from models_registry.models import Alias, ModelFile, Preset, Source
+from models_registry.preset_file import PresetsReport
 from models_registry.revision import bump
 from models_registry.sources.found import Stamp
 from models_registry.sources.reading import CALLED, Places, Reading, read_sources
@@ -38,7 +40,8 @@ _FILE_FIELDS = ["path", "size", "mmproj", "draft", "missing_since"]
 class Report:
     """What a rescan did, by preset name or path; `conflicts`, `problems`, `notes` and `vanished`
     (sources that could not be listed) are sentences. `stamps` are the states of the files of each
-    model that was found, by its path: nobody need look at them again."""
+    model that was found, by its path: nobody need look at them again. `presets_file` is what the
+    presets file did; with a `presets_fault`, which names its lines, it changed nothing."""
 
     found: dict[str, int] = field(default_factory=dict)
     added: list[str] = field(default_factory=list)
@@ -50,10 +53,13 @@ class Report:
     notes: list[str] = field(default_factory=list)
     vanished: list[str] = field(default_factory=list)
     stamps: dict[str, Stamp] = field(default_factory=dict)
+    presets_file: PresetsReport | None = None
+    presets_fault: str = ""
 
     @property
     def changed(self) -> bool:
-        return bool(self.added or self.updated or self.missing or self.returned)
+        by_file = self.presets_file is not None and self.presets_file.changes
+        return bool(self.added or self.updated or self.missing or self.returned or by_file)
 
     def lines(self) -> list[str]:
         """For people; the first line is a summary."""
@@ -79,24 +85,30 @@ class Report:
             *self.conflicts,
             *self.problems,
             *self.notes,
+            *(self.presets_file.lines() if self.presets_file else ()),
+            *self.presets_fault.splitlines(),
         ]
 
 
 def rescan(places: Places) -> Report:
     """Read the sources, then change what must be in one transaction."""
     reading = read_sources(places)
-    done = [plan(reading, _rows(), MOST_NEW)]
+    with_file = places.presets_file is not None
+    done = [plan(reading, _rows(with_file), MOST_NEW)]
     if done[0].changes:
-        done = [_transaction(reading)]
+        done = [_transaction(reading, with_file)]
         while not done[-1].is_whole:
-            done.append(_transaction(reading))
-    return _report(reading, done)
+            done.append(_transaction(reading, with_file))
+    report = _report(reading, done)
+    if reading.presets is not None:
+        report.presets_file = preset_file.apply(reading.presets, done[-1].options)
+    return report
 
 
-def _transaction(reading: Reading) -> Plan:
+def _transaction(reading: Reading, with_file: bool) -> Plan:
     """Planned with the rows as they are in it, whoever changed them meanwhile."""
     with transaction.atomic():
-        made = plan(reading, _rows(), MOST_NEW)
+        made = plan(reading, _rows(with_file), MOST_NEW)
         if made.changes:
             _apply(made)
     return made
@@ -115,6 +127,7 @@ def _report(reading: Reading, done: list[Plan]) -> Report:
         notes=[line for made in done for line in made.notes],
         vanished=reading.vanished,
         stamps={model.path: model.stamp for model in models},
+        presets_fault=reading.presets_fault,
     )
 
 
@@ -122,7 +135,7 @@ def _updated(made: Plan) -> set[str]:
     return {*made.changed_files, *made.turned_presets, *made.stale_options} - {*made.returned}
 
 
-def _rows() -> Rows:
+def _rows(with_file: bool) -> Rows:
     """Values, not rows: there may be ten thousand, and most of them are as they should be."""
     files = {
         path: FileRow(path, source, size, mmproj, draft, missing is not None)
@@ -140,7 +153,7 @@ def _rows() -> Rows:
     for name, options in from_ollama.values_list("name", "file_options"):
         presets[name].options = options
     aliases = dict(Alias.objects.order_by().values_list("name", "preset__model_file__path"))
-    return Rows(files, presets, aliases, _is_persons)
+    return Rows(files, presets, aliases, _is_persons, presets_file=with_file)
 
 
 def _is_persons(path: str) -> bool:

@@ -88,10 +88,11 @@ class Layers:
         """Raises OptionError."""
         if self._said_by_global is None:
             self._said_by_global = said_by_global(self._global_preset)
-        inherited = [
-            said for base in reversed(self.bases(preset)) for said in self._said_by_base(base)
-        ]
+        inherited = self._inherited_policy(preset)
         return heard((*self._said_by_global, *inherited, *said_by_preset(preset)))
+
+    def _inherited_policy(self, preset: Preset) -> list[Said]:
+        return [said for base in reversed(self.bases(preset)) for said in self._said_by_base(base)]
 
     def _said_by_base(self, base: Preset) -> tuple[Said, ...]:
         if base.pk not in self._said:
@@ -102,19 +103,22 @@ class Layers:
         """Raises OptionError for what the engine would not take, naming the layer when it is not
         the preset's own."""
         environment, of_all, command_line = self._common_layers()
-        inherited = [
-            given for base in reversed(self.bases(preset)) for given in self._as_base(base)
-        ]
-        return merged(
-            (
-                environment,
-                Given(Layer.MODEL_FILE, model_file_layer(preset.model_file)),
-                *of_all,
-                *inherited,
-                Given(Layer.PRESET_FILE, file_layer(preset.file_options, self.catalogue)),
-                Given(Layer.PRESET, preset_layer(preset, self.catalogue)),
-                command_line,
-            )
+        model_file = Given(Layer.MODEL_FILE, model_file_layer(preset.model_file))
+        return merged((environment, model_file, *of_all, *self._own(preset), command_line))
+
+    def own_options(self, preset: Preset) -> dict[str, str]:
+        """What counts by itself and its bases, wherever it runs. Raises OptionError."""
+        return {key: value for given in self._own(preset) for key, value in given.options.items()}
+
+    def own_policy(self, preset: Preset) -> Policy:
+        """The same of its policy. Raises OptionError."""
+        return heard((*self._inherited_policy(preset), *said_by_preset(preset)))
+
+    def _own(self, preset: Preset) -> tuple[Given, ...]:
+        return (
+            *(given for base in reversed(self.bases(preset)) for given in self._as_base(base)),
+            Given(Layer.PRESET_FILE, file_layer(preset.file_options, self.catalogue)),
+            Given(Layer.PRESET, preset_layer(preset, self.catalogue)),
         )
 
     def _base_of(self, preset: Preset) -> Preset | None:

@@ -55,6 +55,10 @@ class PolicyKey:
     def field(self) -> str:
         return self.key.replace("-", "_")
 
+    def has_field_for(self, text: PolicyText) -> bool:
+        """Whether the preset's column says `text`; at its default it says nothing."""
+        return self.column and self.key != "tags" and text != policy_text_of(self, self.unset)
+
 
 _KEYS = (
     PolicyKey("load-on-startup", PolicyKind.SWITCH),
@@ -76,8 +80,9 @@ _KEYS = (
 
 POLICY_KEYS: dict[str, PolicyKey] = {key.key: key for key in _KEYS}
 
-LINE_KEYS = frozenset(key.key for key in _KEYS if not key.column)
-"""Those without a column: a preset's extra options may hold them."""
+LINE_KEYS = frozenset(key.key for key in _KEYS if not key.column or key.unset is not None)
+"""Those that a preset's extra options may hold: a field cannot say them, or at its default says
+nothing, and so could not take back what a lower layer says."""
 
 
 def plain_key(name: str) -> str:

@@ -13,6 +13,7 @@ from models_registry.errors import OptionError
 from models_registry.old_options import OldOptions
 from models_registry.option_values import checked_value
 from models_registry.policy_keys import LINE_KEYS, policy_key, policy_text
+from models_registry.refused_options import PRESET_FIELDS
 
 if TYPE_CHECKING:
     from models_registry.models import Preset
@@ -174,7 +175,10 @@ def _take_line(
     policy: Container[str],
 ) -> None:
     if (known := policy_key(line.key)) and known.key in policy:
-        _put(lines.policy, known.key, policy_text(line.key, line.value), line.key)
+        text = policy_text(line.key, line.value)
+        if policy is LINE_KEYS and known.has_field_for(text):
+            raise OptionError(line.key, f"set the preset's own field: {PRESET_FIELDS[known.key]}")
+        _put(lines.policy, known.key, text, line.key)
         return
     if old.is_old_switch(line.key):
         old.take_switch(line.key, line.value)

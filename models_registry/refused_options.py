@@ -149,6 +149,7 @@ PRESET_FIELDS: dict[str, str] = {
     "replicas": "Replicas",
     "pinned": "Pinned",
     "unlisted": "Unlisted",
+    "tags": "Tags",
 }
 """llama.cpp's preset-only keys that are columns here, and Corral's own: no options of the child."""
 

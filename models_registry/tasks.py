@@ -16,7 +16,7 @@ def rescan_sources(places: Places | None = None) -> Report:
     """Rescan `places`, else what this process's settings name. What could not be looked into is in
     the report, also that there is nothing to look into."""
     places = configured_places() if places is None else places
-    if not places.folders():
+    if not places.folders() and places.presets_file is None:
         return Report(vanished=[NOTHING])
     report = rescan(places)
     index_soon()  # also when no row changed: a file may have

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from models_registry.preset_options import (
     combination_errors,
     read_lines,
 )
+from models_registry.refused_options import PRESET_FIELDS
 from models_registry.request_filters import filter_errors, values_errors
 
 if TYPE_CHECKING:
@@ -181,6 +183,7 @@ def _option_errors(preset: Preset) -> dict[str, list[str]]:
     }
     columns = column_options(preset)
     lines = read_lines(preset.extra_options, catalogue, taken=columns)
+    lines.errors += _said_twice(preset, lines.policy)
     if lines.errors:
         errors["extra_options"] = [_sentence(str(error)) for error in lines.errors]
     valid = {key: value for key, value in columns.items() if FIELDS[key] not in errors}
@@ -188,6 +191,17 @@ def _option_errors(preset: Preset) -> dict[str, list[str]]:
         field = FIELDS[key] if key in columns else "extra_options"
         errors.setdefault(field, []).append(_sentence(str(fault)))
     return errors
+
+
+def _said_twice(preset: Preset, policy: Iterable[str]) -> list[OptionError]:
+    keys = [POLICY_KEYS[key] for key in policy]
+    return [
+        OptionError(
+            key.key, f"the field {PRESET_FIELDS[key.key]} is set as well: clear one of them"
+        )
+        for key in keys
+        if key.column and getattr(preset, key.field) != key.unset
+    ]
 
 
 def _sentence(text: str) -> str:

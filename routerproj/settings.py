@@ -63,6 +63,10 @@ CORRAL_HF_CACHE = env.text("CORRAL_HF_CACHE")
 """The Hugging Face cache's folder; empty: where llama.cpp looks for it, if it is there; 0: none."""
 CORRAL_OLLAMA_MODELS = env.text("CORRAL_OLLAMA_MODELS")
 """The folder of Ollama's store, or `auto` for where Ollama looks for it; empty: none."""
+CORRAL_MODELS_PRESET = env.text("CORRAL_MODELS_PRESET", "LLAMA_ARG_MODELS_PRESET")
+"""llama.cpp's INI file of presets; empty: none."""
+CORRAL_MODELS_PRESET_IGNORE_UNKNOWN = env.flag("CORRAL_MODELS_PRESET_IGNORE_UNKNOWN", default=False)
+"""Keys of it that cannot be taken are warnings, and the rest counts."""
 CORRAL_RESCAN_EVERY = env.seconds("CORRAL_RESCAN_EVERY", default=0.0)
 """Seconds between two looks whether the sources have changed; 0: only when somebody asks."""
 CORRAL_DOWNLOADS = env.whole("CORRAL_DOWNLOADS", default=2, least=1, most=16)
@@ -71,6 +75,8 @@ CORRAL_DOWNLOAD_HOSTS = parse_hosts(env.checked("CORRAL_DOWNLOAD_HOSTS", check=p
 """Where plain URLs may lead, also by a redirect: names, `*.example.com`, `*`, or with their scheme
 (http://10.0.0.5:8000) such as have a private address."""
 CORRAL_HF_ENDPOINT = env.text("HF_ENDPOINT", "MODEL_ENDPOINT", default="https://huggingface.co")
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+"""huggingface_hub reads it when it is imported: nobody is told what runs here."""
 CORRAL_OLLAMA_REGISTRY = env.text("CORRAL_OLLAMA_REGISTRY", default="https://registry.ollama.ai")
 CORRAL_COMMAND_LINE = env.table("CORRAL_COMMAND_LINE")
 """`serve`'s own llama-server options by canonical key, the highest layer over every preset."""

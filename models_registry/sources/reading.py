@@ -9,7 +9,9 @@ from pathlib import Path
 
 from django.conf import settings
 
-from models_registry.errors import ModelsFolderMissing
+from models_registry import preset_file
+from models_registry.errors import EngineMissing, ImportRefused, ModelsFolderMissing
+from models_registry.ini_presets import PresetsFile
 from models_registry.models import Source
 from models_registry.sources.found import Contents
 from models_registry.sources.hf_cache import OFF, hub_cache, read_hf_cache
@@ -29,11 +31,12 @@ CALLED = {
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The folders of the sources that are on."""
+    """The folders of the sources that are on, and the presets file."""
 
     models_dir: Path | None = None
     hf_cache: Path | None = None
     ollama: Path | None = None
+    presets_file: Path | None = None
 
     def folders(self) -> list[tuple[Source, Path]]:
         """By precedence."""
@@ -44,10 +47,13 @@ class Places:
 @dataclass(slots=True)
 class Reading:
     """What the sources hold, by precedence; `vanished` are sentences on those that could not be
-    listed, of which nothing is known."""
+    listed, of which nothing is known. `presets` is what the presets file says; None without one, or
+    with a `presets_fault`."""
 
     sources: list[tuple[Source, Contents]] = field(default_factory=list)
     vanished: list[str] = field(default_factory=list)
+    presets: PresetsFile | None = None
+    presets_fault: str = ""
 
 
 _READERS: Mapping[Source, Callable[[Path], Contents]] = {
@@ -57,13 +63,14 @@ _READERS: Mapping[Source, Callable[[Path], Contents]] = {
 }
 
 
-def places_of(*, models_dir: str, hf_cache: str, ollama_models: str) -> Places:
+def places_of(*, models_dir: str, hf_cache: str, ollama_models: str, models_preset: str) -> Places:
     """By the settings' texts. Nobody has to have a Hugging Face cache: unless its folder is named,
     it is left out while it does not exist."""
     return Places(
         models_dir=Path(models_dir).expanduser().absolute() if models_dir else None,
         hf_cache=_hf_cache(hf_cache),
         ollama=ollama_store(ollama_models, os.environ),
+        presets_file=Path(models_preset).expanduser().absolute() if models_preset else None,
     )
 
 
@@ -73,6 +80,7 @@ def configured_places() -> Places:
         models_dir=settings.CORRAL_MODELS_DIR,
         hf_cache=settings.CORRAL_HF_CACHE,
         ollama_models=settings.CORRAL_OLLAMA_MODELS,
+        models_preset=settings.CORRAL_MODELS_PRESET,
     )
 
 
@@ -84,6 +92,11 @@ def read_sources(places: Places) -> Reading:
             reading.sources.append((source, _READERS[source](folder)))
         except ModelsFolderMissing as error:
             reading.vanished.append(str(error))
+    if places.presets_file is not None:
+        try:
+            reading.presets = preset_file.read(places.presets_file)
+        except (ImportRefused, EngineMissing) as error:
+            reading.presets_fault = str(error)
     return reading
 
 

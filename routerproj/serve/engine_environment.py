@@ -8,7 +8,7 @@ from models_registry.catalogue import Catalogue
 from models_registry.command_line import option_value
 from models_registry.errors import OptionError
 from models_registry.refused_options import OPERATORS, refusal_message
-from routerproj.serve.options import REFUSED, BadOption
+from routerproj.serve.options import BadOption
 
 PREFIX = "LLAMA_ARG_"
 
@@ -22,20 +22,11 @@ OURS = frozenset(
         "MODELS_AUTOLOAD",
         "NO_MODELS_AUTOLOAD",
         "MODELS_MEMORY_MARGIN",
+        "MODELS_PRESET",
         "CORS_ORIGINS",
     )
 )
 """Read by settings.py."""
-
-NOT_SUPPORTED = {"LLAMA_ARG_MODELS_PRESET": "--models-preset"}
-"""Whoever sets these relies on them: as with the flags, there is no start without them."""
-
-
-def refuse_unsupported(environment: Mapping[str, str]) -> None:
-    """Raises BadOption, naming the variable."""
-    for name, flag in NOT_SUPPORTED.items():
-        if environment.get(name):
-            raise BadOption(f"{name}={environment[name]} {REFUSED[flag]}")
 
 
 def warnings_about(environment: Mapping[str, str], catalogue: Catalogue) -> list[str]:
@@ -44,7 +35,7 @@ def warnings_about(environment: Mapping[str, str], catalogue: Catalogue) -> list
     known = dict(catalogue.environment_options())
     told = []
     for name in sorted(environment):
-        if not name.startswith(PREFIX) or name in OURS or name in NOT_SUPPORTED:
+        if not name.startswith(PREFIX) or name in OURS:
             continue
         match = known.get(name)
         if match is None:

@@ -63,7 +63,9 @@ def offer_models(places: Places, *, model: str, demo: bool) -> tuple[list[str], 
     loaded = ""
     if demo:
         lines.append(register_demo())
-    if places.folders():
+    if places.presets_file is not None and not places.presets_file.is_file():
+        raise ModelsFolderMissing(f"--models-preset: there is no file {places.presets_file}")
+    if places.folders() or places.presets_file is not None:
         report = rescan(places)
         if report.vanished:
             raise ModelsFolderMissing("; ".join(report.vanished))

@@ -21,7 +21,7 @@ from models_registry.engine_path import llama_server
 from models_registry.errors import EngineMissing, ModelsFolderMissing, NotRegistered, OptionError
 from models_registry.sources.reading import places_of
 from routerproj.serve import first_run
-from routerproj.serve.engine_environment import refuse_unsupported, warnings_about
+from routerproj.serve.engine_environment import warnings_about
 from routerproj.serve.listening import CannotListen, is_loopback, listen, url_of
 from routerproj.serve.options import USAGE, BadOption, HelpWanted, ServeOptions, parse
 from routerproj.serve.output import Output, box, curl_line
@@ -96,7 +96,6 @@ def understand(tokens: Sequence[str]) -> tuple[ServeOptions, dict[str, str]]:
 
 def about_the_environment() -> list[str]:
     """Warnings for people. Raises BadOption for what would let every model fail."""
-    refuse_unsupported(os.environ)
     try:
         catalogue = engine_catalogue(llama_server())
     except EngineMissing:
@@ -118,6 +117,7 @@ def defaults() -> ServeOptions:
         models_dir=settings.CORRAL_MODELS_DIR,
         hf_cache=settings.CORRAL_HF_CACHE,
         ollama_models=settings.CORRAL_OLLAMA_MODELS,
+        models_preset=settings.CORRAL_MODELS_PRESET,
         models_max=settings.CORRAL_MODELS_MAX,
         models_autoload=settings.CORRAL_MODELS_AUTOLOAD,
         models_memory_margin=settings.CORRAL_MEMORY_MARGIN,
@@ -150,6 +150,7 @@ def run(options: ServeOptions, command_line: Mapping[str, str], output: Output) 
             models_dir=options.models_dir,
             hf_cache=options.hf_cache,
             ollama_models=options.ollama_models,
+            models_preset=options.models_preset,
         )
         lines, load = first_run.offer_models(places, model=options.model, demo=settings.CORRAL_DEMO)
         for line in lines:

@@ -40,6 +40,7 @@ class ServeOptions:
     models_dir: str = ""
     hf_cache: str = ""
     ollama_models: str = ""
+    models_preset: str = ""
     models_max: int = 4
     models_autoload: bool = True
     models_memory_margin: str = ""
@@ -108,6 +109,7 @@ WITH_VALUE: Mapping[str, tuple[str, Callable[[str, str], Any]]] = {
     "--cors-origins": ("cors_origins", _list),
     "--models-dir": ("models_dir", _text),
     "--ollama-models": ("ollama_models", _text),
+    "--models-preset": ("models_preset", _text),
     "--models-max": ("models_max", _whole(0)),
     "--models-memory-margin": ("models_memory_margin", _margin),
     "-m": ("model", _text),
@@ -125,7 +127,6 @@ _DOWNLOADS = "is not supported yet: download the file into the folder of --model
 _FIXED_CORS = "is not supported: Corral answers GET, POST and DELETE, any header, no credentials"
 
 REFUSED: Mapping[str, str] = {
-    "--models-preset": "is not supported yet: make the presets in the admin",
     **dict.fromkeys(("-hf", "-hfr", "--hf-repo", "-hff", "--hf-file"), _DOWNLOADS),
     **dict.fromkeys(("-mu", "--model-url", "-dr", "--docker-repo"), _DOWNLOADS),
     **dict.fromkeys(
@@ -143,6 +144,7 @@ Serves the gateway and the admin; starts and watches the scheduler, web and jobs
   --host HOST             address to listen on (127.0.0.1)           LLAMA_ARG_HOST
   --port PORT             port to listen on, 0: any free one (8080)  LLAMA_ARG_PORT
   --models-dir PATH       folder whose .gguf files are offered       LLAMA_ARG_MODELS_DIR
+  --models-preset FILE    llama.cpp's INI file of presets, watched   LLAMA_ARG_MODELS_PRESET
   --no-hf-cache           leave the Hugging Face cache out           CORRAL_HF_CACHE=0
   --ollama-models PATH    offer what Ollama has pulled, too; auto:   CORRAL_OLLAMA_MODELS
                           from where Ollama keeps it

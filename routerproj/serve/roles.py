@@ -32,6 +32,7 @@ def child_environment(
         "CORRAL_MODELS_DIR": options.models_dir,
         "CORRAL_HF_CACHE": options.hf_cache,
         "CORRAL_OLLAMA_MODELS": options.ollama_models,
+        "CORRAL_MODELS_PRESET": options.models_preset,
         "CORRAL_MODELS_MAX": str(options.models_max),
         "CORRAL_MODELS_AUTOLOAD": "1" if options.models_autoload else "0",
         "CORRAL_MEMORY_MARGIN": options.models_memory_margin,

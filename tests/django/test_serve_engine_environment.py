@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from routerproj.serve.engine_environment import refuse_unsupported, warnings_about
+from routerproj.serve.engine_environment import warnings_about
 from routerproj.serve.options import BadOption
 from tests.unit.registry.known import CATALOGUE
 
@@ -18,11 +18,6 @@ def test_a_value_that_the_engine_would_not_take_is_refused_with_its_variable(
 ) -> None:
     with pytest.raises(BadOption, match=f"^{name}={value}: takes"):
         warnings_about({name: value}, CATALOGUE)
-
-
-def test_what_somebody_relies_on_and_is_not_supported_is_refused() -> None:
-    with pytest.raises(BadOption, match=r"^LLAMA_ARG_MODELS_PRESET=x is not supported yet"):
-        refuse_unsupported({"LLAMA_ARG_MODELS_PRESET": "x"})
 
 
 @pytest.mark.parametrize(

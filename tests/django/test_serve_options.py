@@ -82,7 +82,7 @@ def test_the_rest_is_the_engines_in_its_order() -> None:
         (["--server", "gunicorn"], "--server"),
         (["--no-auth=1"], "--no-auth"),
         (["--api-key", " , "], "--api-key"),
-        (["--models-preset", "a.ini"], "--models-preset"),
+        (["--models-preset"], "--models-preset needs a value"),
         (
             ["--models-memory-margin", "-1"],
             "--models-memory-margin -1: the margin '-1' is negative",

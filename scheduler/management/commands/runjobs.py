@@ -58,9 +58,10 @@ def consumers() -> list[QuietConsumer]:
 
 
 def sources_watch(every_seconds: float, stop: threading.Event) -> threading.Thread | None:
-    """A thread that looks at the sources of models until `stop` is set; None for 0 seconds. It is
-    not waited for: what it does may be done again."""
-    if every_seconds <= 0:
+    """A thread that looks at the sources of models until `stop` is set; None where there is nothing
+    to look at: for 0 seconds, without a presets file. It is not waited for: what it does may be
+    done again."""
+    if every_seconds <= 0 and not settings.CORRAL_MODELS_PRESET:
         return None
     watch = threading.Thread(
         target=watch_sources, args=(every_seconds, stop), name="sources", daemon=True
