@@ -1,7 +1,7 @@
 """The measurements behind the speed claims: each writes its section of results.md.
 
 python -m benchmarks [asgi_server] [proxy_overhead] [swap_time] [decision_time] [starvation]
-                     [--rounds 5] [--seconds 2]
+                     [indexing] [--rounds 5] [--seconds 2]
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ from pathlib import Path
 from benchmarks.frame import Scope, machine, say
 from benchmarks.results import write_section
 
-QUESTIONS = ("asgi_server", "proxy_overhead", "swap_time", "decision_time", "starvation")
+QUESTIONS = (
+    "asgi_server",
+    "proxy_overhead",
+    "swap_time",
+    "decision_time",
+    "starvation",
+    "indexing",
+)
 RESULTS = Path(__file__).resolve().parent / "results.md"
 
 

@@ -29,10 +29,10 @@ logger = logging.getLogger(__name__)
 PROGRAM = Path(__file__).with_name("metadata_child.py")
 READ_SECONDS = 10.0
 """For one model; and for a process to start."""
-BATCH = 2000
+BATCH = 10_000
 """Models that one process is asked for, at most."""
-LANES = 2
-"""Processes at once, where there is enough for them to do."""
+LANES, WORTH_A_LANE = 2, 1000
+"""Processes at once, and for how many models another one is started."""
 MOST_TIMEOUTS = 3
 """So many models that do not answer end a run: a file system hangs."""
 LONGEST_LINE = 1 << 20
@@ -74,6 +74,9 @@ class Metadata:
     licence: str = ""
 
 
+NOTHING = Metadata()
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """Of one model. `stamp` is empty when its files are missing or as they were, and when what went
@@ -83,13 +86,13 @@ class Answer:
     read: bool
     stamp: str = ""
     error: str = ""
-    metadata: Metadata = field(default_factory=Metadata)
+    metadata: Metadata = NOTHING
 
 
 def read_many(asks: Sequence[Ask], seconds: float = READ_SECONDS) -> Iterator[Answer]:
     """One answer for each, in any order. A model that takes too much time or memory costs its own
     answer and a new process. Raises ReaderBroken after all that could be answered."""
-    lanes = min(LANES, 1 + len(asks) // BATCH)
+    lanes = min(LANES, 1 + len(asks) // WORTH_A_LANE)
     answers: SimpleQueue[Answer | None] = SimpleQueue()
     stop = threading.Event()
 
@@ -149,7 +152,7 @@ def _told(ask: Ask, line: bytes) -> Answer:
         return Answer(ask, read=False, error=told.get("missing", ""))
     stamp = told["stamp"] if told["lasting"] else ""
     said = told["said"]
-    metadata = metadata_of(said, Path(ask.path).name) if said else Metadata()
+    metadata = metadata_of(said, Path(ask.path).name) if said else NOTHING
     return Answer(ask, read=True, stamp=stamp, error=told["error"], metadata=metadata)
 
 
@@ -246,7 +249,8 @@ class _Child:
             for ask in asks
         )
         try:
-            self._process.stdin.write("".join(f"{json.dumps(each)}\n" for each in lines).encode())
+            text = "".join(f"{json.dumps(each)}\n" for each in lines)
+            self._process.stdin.write(f"{text}\n".encode())
             self._process.stdin.flush()
         except BrokenPipeError as failure:
             raise _Ended(self._how()) from failure

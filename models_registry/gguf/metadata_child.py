@@ -2,11 +2,11 @@
 
     python -I -S metadata_child.py
 
-takes one JSON line a model on stdin, `{"path": …, "mmproj": …, "draft": …, "stamp": …}`, and
-answers each with one line in the same order (`answer` below has its forms). It begins with the line
-`ready`. One process reads many models, because to start one takes longer than to read a header;
-whoever starts it waits a bounded time for each line, and goes on in a new process when one does not
-come. It ends when its stdin does.
+takes one JSON line a model on stdin, `{"path": …, "mmproj": …, "draft": …, "stamp": …}`, and an
+empty line after the last; then it answers each with one line in the same order (`answer` below has
+its forms). It begins with the line `ready`. One process reads many models, because to start one
+takes longer than to read a header; whoever starts it waits a bounded time for each line, and goes
+on in a new process when one does not come. It ends when its stdin does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import hashlib
 import json
 import math
 import os
-import queue
 import resource
 import sys
 import threading
@@ -65,6 +64,7 @@ def answer(asked: dict[str, Any]) -> dict[str, Any]:
     stamp = stamp_of(state)
     if stamp == asked["stamp"]:
         return SAME
+    _limit_time()
     found: dict[str, Any] = {"stamp": stamp, "said": {}, "error": "", "lasting": True}
     try:
         found["said"] = said_by_model(Path(asked["path"]))
@@ -118,9 +118,8 @@ def _contents(path: Path) -> Contents:
 # The program ----------------------------------------------------------------------------------
 
 
-def _take(asks: queue.SimpleQueue[bytes]) -> None:
-    for line in sys.stdin.buffer:
-        asks.put(line)
+def _end_with_stdin() -> None:
+    sys.stdin.buffer.read()
     os._exit(3)  # whoever started us holds it
 
 
@@ -135,16 +134,22 @@ def _limit_time() -> None:
 def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    asks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=_take, args=(asks,), daemon=True).start()
-    told = sys.stdout.buffer
-    told.write(b"ready\n")
-    told.flush()
-    while True:
-        asked = json.loads(asks.get())
-        _limit_time()
-        told.write(json.dumps(answer(asked)).encode() + b"\n")
-        told.flush()  # whoever waits must know which model is next
+    _say(b"ready")
+    asks = []
+    while (line := sys.stdin.buffer.readline()) != b"\n":
+        if not line:
+            os._exit(3)
+        asks.append(line)
+    threading.Thread(target=_end_with_stdin, daemon=True).start()
+    for ask in asks:
+        _say(json.dumps(answer(json.loads(ask))).encode())
+    os._exit(0)  # the thread at stdin would hold an ordinary exit
+
+
+def _say(line: bytes) -> None:
+    """At once: whoever waits must know which model is next."""
+    sys.stdout.buffer.write(line + b"\n")
+    sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":

@@ -60,6 +60,14 @@ def test_the_wait_beside_a_busy_model_is_measured_against_the_rivals(tmp_path: P
     assert re.search(r"^\| B's wait as a share of that \| [\d.]+ ", text, re.MULTILINE)
 
 
+def test_the_reading_of_headers_is_measured(tmp_path: Path):
+    results = tmp_path / "results.md"
+
+    _run("indexing", "--steps", "1", results=results)
+
+    assert re.search(r"^\| 100 \|( [\d.]+ \(.*\) \|){4}$", results.read_text(), re.MULTILINE)
+
+
 def test_an_unknown_question_is_refused(tmp_path: Path):
     done = _start("swap", results=tmp_path / "results.md")
 

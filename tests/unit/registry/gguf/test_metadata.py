@@ -176,7 +176,7 @@ def test_a_bomb_costs_its_own_answer(tmp_path: Path) -> None:
 STAND_IN = """
 import json, os, signal, sys, time
 print("ready", flush=True)
-for line in sys.stdin:
+for line in iter(sys.stdin.readline, "\\n"):
     path = json.loads(line)["path"]
     if "hang" in path:
         time.sleep(60)
@@ -259,5 +259,6 @@ def test_the_program_ends_with_who_started_it() -> None:
         assert program.stdout
         assert program.stdin
         assert program.stdout.readline() == b"ready\n"
+        program.stdin.write(b'{"path": "/no/such.gguf", "mmproj": "", "draft": "", "stamp": ""}\n')
         program.stdin.close()
         assert program.wait(30) == 3
