@@ -18,7 +18,7 @@ from .failures import failed_to_load
 from .granting import Granting
 from .instances import Instance
 from .siting import surplus_after
-from .sizes import NO_NEED, Need, loaded
+from .sizes import NO_NEED, Need, loaded, on_each
 from .states import Cue, State
 from .timers import idle_end
 from .values import Code, Exit, Refusal
@@ -179,7 +179,9 @@ class Children:
         failure = self._failures.record(preset, code, exit, now)
         again = exit.out_of_memory and not instance.alone
         worth_asking_again = failure.until - now if again else None
-        return self._granting.refuse_all(preset, Refusal(code, worth_asking_again, exit))
+        granted = tuple(on_each(instance.grant.need).items()) if exit.out_of_memory else ()
+        told = Refusal(code, worth_asking_again, exit, granted=granted)
+        return self._granting.refuse_all(preset, told)
 
     def _retry_with_less(self, instance: Instance) -> None:
         """A4: with the next smaller context; at the smallest, after one more victim."""

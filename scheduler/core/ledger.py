@@ -198,8 +198,8 @@ class Ledger:
     ) -> tuple[dict[DeviceId, int], dict[FileId, int]]:
         """L1: what may be taken of each known device once `gone` have exited (and with `returned`,
         once all that returns is back), beside what is `promised`, and beside what is promised
-        `by_return`: what surely returns meets it first. And what of which file is mapped then, which
-        costs nothing again."""
+        `by_return`: what surely returns meets it first. And what of which file is mapped then,
+        which costs nothing again."""
         free = {
             name: device.limit - (0 if returned else device.coming_back)
             for name, device in self.devices.items()

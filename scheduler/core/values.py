@@ -122,6 +122,7 @@ class Refusal:
     exit: Exit | None = None
     blocked_by: tuple[PresetName, ...] = ()
     short: Bytes = ()
+    granted: Bytes = ()  # what its last load might take
 
 
 @dataclass(frozen=True, slots=True)

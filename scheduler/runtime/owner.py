@@ -290,6 +290,7 @@ class Owner:
             "retry_after": refusal.retry_after_seconds,
             "blocked_by": list(refusal.blocked_by),
             "short": dict(refusal.short),
+            "granted": dict(refusal.granted),
         }
         figures = {name: figure for name, figure in figures.items() if figure}
         self._record(Decided("reject", preset, None, str(refusal.code), figures))

@@ -11,6 +11,7 @@ from scheduler.core.values import Code, Exit, Refusal
 from scheduler.protocol import Refused
 
 from .exits import describe
+from .memory import told
 
 NAMES_SHOWN = 5
 LONGEST_NAME_SHOWN = 200
@@ -113,7 +114,7 @@ def _message(refusal: Refusal, preset: str, known: Sequence[str]) -> str:
         case Code.OUT_OF_MEMORY:
             return (
                 f"{name} ran out of memory each time it was loaded{_how(refusal.exit)}"
-                f"{_short(refusal.short)}: unload another model, or give it a smaller context"
+                f"{_granted(refusal.granted)}: unload another model, or give it a smaller context"
                 f"{_again(refusal)}"
             )
         case Code.BLOCKED_BY_PINNED:
@@ -152,8 +153,11 @@ def _again(refusal: Refusal) -> str:
 
 def _short(short: Bytes) -> str:
     """How much is missing, on each device."""
-    missing = [f"{math.ceil(bytes / 2**20):,} MiB on {device}" for device, bytes in short]
-    return f" (it lacks {', '.join(missing)})" if missing else ""
+    return f" (it lacks {told(short)})" if short else ""
+
+
+def _granted(granted: Bytes) -> str:
+    return f" (it was granted {told(granted)})" if granted else ""
 
 
 def _fewer_layers(short: Bytes) -> str:

@@ -32,7 +32,13 @@ def test_a_failed_load_names_the_model_the_end_the_words_and_the_wait(code):
         assert part in message
 
 
-@pytest.mark.parametrize("code", [Code.MODEL_TOO_LARGE, Code.OUT_OF_MEMORY, Code.BLOCKED_BY_PINNED])
+def test_what_ran_out_of_memory_says_what_it_was_to_have():
+    refusal = Refusal(Code.OUT_OF_MEMORY, granted=((DeviceId("CUDA0"), 1_500 << 20),))
+
+    assert "(it was granted 1,500 MiB on CUDA0)" in refused(refusal, "a").message
+
+
+@pytest.mark.parametrize("code", [Code.MODEL_TOO_LARGE, Code.BLOCKED_BY_PINNED])
 def test_what_is_missing_is_told_in_mib_for_each_device(code):
     short = ((DeviceId("CUDA0"), 1_500 << 20), (DeviceId("Host"), (300 << 20) - 1))
     message = refused(Refusal(code, short=short), "a").message
