@@ -11,6 +11,8 @@ from models_registry.errors import ManagementRefused
 from models_registry.models import Preset
 from models_registry.ports import FitAnswer, Fitting, PlacementKind, Running
 
+MIB = 1 << 20
+
 
 def place(kind: PlacementKind | None, layers: Mapping[str, int]) -> str:
     """Empty for none."""
@@ -65,8 +67,8 @@ def _fitting(when: str, fitting: Fitting) -> dict[str, Any]:
 
 
 def running_shown(running: Running) -> dict[str, Any]:
-    """An instance: where it is, why there, and its bytes as predicted against as reported."""
-    devices = {**running.predicted, **running.actual}
+    """An instance: where it is, why there, and its bytes on each device: what they add up from, and
+    what it reports."""
     return {
         "instance": running.instance,
         "state": running.state,
@@ -74,14 +76,29 @@ def running_shown(running: Running) -> dict[str, Any]:
         "why": running.why,
         "context": tokens(running.context),
         "devices": [
-            (
-                device,
-                mebibytes(running.predicted.get(device, 0)),
-                mebibytes(running.actual.get(device, 0)) if running.actual else "",
-            )
-            for device in devices
+            _sum_shown(running, device) for device in {**running.predicted, **running.actual}
         ],
     }
+
+
+def _sum_shown(running: Running, device: str) -> dict[str, str]:
+    """Each part is rounded so that they add up to what is shown as their sum."""
+    granted = _rounded(running.predicted.get(device, 0))
+    least = min(_rounded(running.least.get(device, 0)), granted)
+    surplus = min(_rounded(running.surplus.get(device, 0)), granted - least)
+    return {
+        "device": device,
+        "least": mebibytes(least),
+        "more": mebibytes(granted - least - surplus),
+        "surplus": mebibytes(surplus),
+        "granted": mebibytes(granted),
+        "actual": mebibytes(running.actual.get(device, 0)) if running.actual else "",
+    }
+
+
+def _rounded(size: int) -> int:
+    """As `mebibytes` shows it: to a tenth."""
+    return round(size * 10 / MIB) * MIB // 10
 
 
 def measured_shown(preset: Preset) -> dict[str, Any]:
@@ -92,6 +109,7 @@ def measured_shown(preset: Preset) -> dict[str, Any]:
     totals = measurements.total_bytes(row)
     return {
         "row": row,
+        "context": tokens(_smallest_context(row.shape or {})),
         "devices": [
             (
                 each["device"],
@@ -102,3 +120,10 @@ def measured_shown(preset: Preset) -> dict[str, Any]:
             if each["device"] in totals
         ],
     }
+
+
+def _smallest_context(shape: Mapping[str, Any]) -> int:
+    """Of a shape as it is stored; 0: as its options say, or not known."""
+    if shape.get("form") == "fixed":
+        return int(shape["sizes"][0]["context"])
+    return int(shape.get("contexts", [0])[0])

@@ -38,7 +38,9 @@ class SchedulerRefused(Exception):
 @dataclass(frozen=True, slots=True)
 class Running:
     """One instance: where it is and why there; bytes on each device as they were predicted when it
-    started, and as it reports them (empty before). `context` 0: as its options say."""
+    started, and as it reports them (empty before). `context` 0: as its options say. Of what is
+    predicted, `least` is what it takes at its smallest context, `surplus` what others of its preset
+    took beyond their figures."""
 
     instance: int
     state: str
@@ -48,6 +50,8 @@ class Running:
     why: str = ""
     predicted: Mapping[str, int] = field(default_factory=dict)
     actual: Mapping[str, int] = field(default_factory=dict)
+    least: Mapping[str, int] = field(default_factory=dict)
+    surplus: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,6 +181,8 @@ def _running(instance: InstanceState) -> Running:
         context=instance.context,
         why=instance.why,
         predicted=instance.predicted,
+        least=instance.least,
+        surplus=instance.surplus,
         actual=instance.actual,
     )
 

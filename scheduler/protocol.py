@@ -253,7 +253,9 @@ class InstanceState(msgspec.Struct, frozen=True):
 
     `placement`, the `layers` of each device, `context` (tokens over all slots; 0: as its options
     say) and `why` are what it was started with and the reason of the choice. Bytes on each device:
-    `predicted` at its start, `actual` as it reports it (empty before), `held` in the ledger.
+    `predicted` at its start, of which `least` is what it takes at its smallest context and
+    `surplus` what others took beyond their figures before; `actual` as it reports it (empty
+    before), `held` in the ledger.
     """
 
     instance: int
@@ -274,6 +276,8 @@ class InstanceState(msgspec.Struct, frozen=True):
     context: int = 0
     why: str = ""
     predicted: dict[str, int] = {}
+    least: dict[str, int] = {}
+    surplus: dict[str, int] = {}
     actual: dict[str, int] = {}
     held: dict[str, int] = {}
 

@@ -43,6 +43,8 @@ class InstanceOut(Schema):
     context: int = Field(description="Tokens over all slots; 0: as its options say.")
     why: str = Field(description="The reason of the placement.")
     predicted: dict[str, int] = Field(description="Bytes on each device, as thought at its start.")
+    least: dict[str, int] = Field(description="Of these, what it takes at its smallest context.")
+    surplus: dict[str, int] = Field(description="Of these, what others took unforeseen before.")
     actual: dict[str, int] = Field(description="The same as it reports them once it is loaded.")
     held: dict[str, int] = Field(description="The same as the ledger counts them.")
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, cast
 
+from scheduler.core.instances import Instance
+from scheduler.core.placing import need_of
 from scheduler.core.sizes import loaded
 from scheduler.memory_states import PlacementKind
 from scheduler.protocol import Failure, InstanceState, SnapshotState
@@ -63,11 +65,20 @@ def _instances(owner: Owner, now: float) -> list[InstanceState]:
                 context=instance.grant.context,
                 why=run.why,
                 predicted=by_device(loaded(instance.grant.need)),
+                least=_least(instance),
+                surplus={str(device): size for device, size in instance.grant.surplus},
                 actual={} if instance.allocated is None else by_device(instance.allocated),
                 held=by_device(owner.planner.ledger.held[number]),
             )
         )
     return states
+
+
+def _least(instance: Instance) -> dict[str, int]:
+    """Where it is, at its smallest context."""
+    if instance.shape is None or not instance.grant.need:
+        return {}
+    return by_device(loaded(need_of(instance.shape, instance.grant.placement, 0)))
 
 
 def _failures(owner: Owner, now: float) -> list[Failure]:

@@ -264,13 +264,18 @@ def test_the_measured_figures_stand_on_the_page(admin_client: Client, preset: Pr
 
     page = opened(admin_client, preset)
 
-    figures = {"Model": "92.0", "Context": "90.0", "Compute": "17.0", "In all": "199.0"}
+    figures = {
+        "Model": "92.0",
+        "Cache of the context": "90.0",
+        "Compute": "17.0",
+        "In all": "199.0",
+    }
     cells = "".join(
         f'<td class="number" data-label="{label}">{figure} MiB</td>'
         for label, figure in figures.items()
     )
     assert f'<th scope="row">Host</th>{cells}' in page
-    assert '<td class="number" data-label="Context">0.5 MiB</td>' in page
+    assert '<td class="number" data-label="Cache of the context">0.5 MiB</td>' in page
     assert EVIL not in page
 
 
