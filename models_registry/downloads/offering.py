@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from django.db import IntegrityError, transaction
+
 from models_registry.downloads import targets
 from models_registry.downloads.hub import name_by_file
 from models_registry.downloads.planned import Plan, PlannedFile
@@ -14,6 +16,14 @@ from models_registry.registration import register_model
 
 def offer(plan: Plan, row: Download) -> tuple[str, str]:
     """(its name, what to say of it): the second is empty, or why it is not offered, or notes."""
+    try:
+        return _offered(plan, row)
+    except IntegrityError:  # another process made one of the rows between two statements
+        return _offered(plan, row)
+
+
+@transaction.atomic
+def _offered(plan: Plan, row: Download) -> tuple[str, str]:
     model, mmproj, draft = (plan.of_role(role) for role in ("model", "mmproj", "draft"))
     assert model is not None, "a plan has a model"
     name = _name(plan, row, model)

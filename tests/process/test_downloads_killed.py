@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import random
@@ -16,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.prepared import MANAGE, clean_environment, first_state
 from tests.support.hub import Hub, hub
 from tests.support.polling import eventually
+from tests.support.prepared import MANAGE, clean_environment, first_state
 
 pytestmark = pytest.mark.slow
 
@@ -36,6 +35,7 @@ class Worker:
         self.environment = clean_environment() | {
             "CORRAL_VAR": str(folder / "var"),
             "CORRAL_HF_CACHE": str(self.cache),
+            "HF_HOME": str(folder / "home"),
             "HF_ENDPOINT": serving.url,
             "CORRAL_DOWNLOAD_HOSTS": f"{serving.url},{serving.cdn_url}",
         }
@@ -66,12 +66,26 @@ class Worker:
     def run(self, code: str) -> list[str]:
         return self.wait(self.start(code))
 
-    def row(self) -> dict[str, Any]:
-        said = self.run("import json; say(json.dumps(asking.rows().values().get(), default=str))")
+    def create(self, target: str) -> int:
+        said = self.run(f"say(asking.create('hub', {target!r}, asked_by='a test').pk)")
+        return int(said[-1])
+
+    def row(self, download: int) -> dict[str, Any]:
+        values = f"asking.rows().values().get(pk={download})"
+        said = self.run(f"import json; say(json.dumps({values}, default=str))")
         return dict(json.loads(said[-1]))
 
-    def parts(self) -> list[Path]:
-        return list(self.cache.rglob("*.incomplete"))
+    def parts(self, repo: str) -> list[Path]:
+        return list(self._folder(repo).rglob("*.incomplete"))
+
+    def came(self, repo: str) -> int:
+        return sum(part.stat().st_size for part in self.parts(repo))
+
+    def models(self, repo: str) -> list[Path]:
+        return list(self._folder(repo).rglob("*.gguf"))
+
+    def _folder(self, repo: str) -> Path:
+        return self.cache / f"models--{repo.replace('/', '--')}"
 
     def close(self) -> None:
         assert self._process.stdin
@@ -88,102 +102,111 @@ class Worker:
         raise AssertionError("the process that forks the workers has ended")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def serving() -> Iterator[Hub]:
     with hub() as found:
-        found.bytes_per_second = SPEED
-        found.repository("team/m", {"m-Q8_0.gguf": CONTENT})
         yield found
 
 
-@pytest.fixture
-def worker(tmp_path: Path, serving: Hub) -> Iterator[Worker]:
-    found = Worker(tmp_path, serving)
+@pytest.fixture(scope="module")
+def worker(tmp_path_factory: pytest.TempPathFactory, serving: Hub) -> Iterator[Worker]:
+    found = Worker(tmp_path_factory.mktemp("downloads"), serving)
     try:
-        found.run("asking.create('hub', 'team/m', asked_by='a test')")
         yield found
     finally:
         found.close()
 
 
-def model(worker: Worker) -> list[Path]:
-    return list(worker.cache.rglob("m-Q8_0.gguf"))
+@pytest.fixture
+def repo(request: pytest.FixtureRequest, serving: Hub) -> str:
+    """With one model, for this test alone; the hub is slow, and has been asked for nothing."""
+    name = f"team/{request.node.name[:40]}"
+    serving.repository(name, {"m-Q8_0.gguf": CONTENT})
+    serving.bytes_per_second = SPEED
+    serving.asked.clear()
+    return name
 
 
 def test_twenty_kills_at_random_moments_never_spoil_the_file_and_it_is_always_resumed(
-    worker: Worker, serving: Hub
+    worker: Worker, serving: Hub, repo: str
 ) -> None:
     moments = random.Random()
     seen = 0
-    for _ in range(KILLS):
-        pid = worker.start("work.work(1)")
-        time.sleep(moments.uniform(0.0, 0.45))
+    download = worker.create(repo)
+    for number in range(KILLS):
+        asked = len(serving.asked_for("/cdn/"))
+        pid = worker.start(f"work.work({download})")
+        if number % 2:  # else it may be before a byte has come, or while there is no plan
+            eventually(
+                lambda asked=asked: len(serving.asked_for("/cdn/")) > asked, "bytes are asked for"
+            )
+        time.sleep(moments.uniform(0.0, 0.2))
         os.kill(pid, signal.SIGKILL)
         worker.wait(pid)
-        for path in model(worker):
+        for path in worker.models(repo):
             assert path.read_bytes() == CONTENT, "a file that is not whole has its name"
-        for part in worker.parts():
+        for part in worker.parts(repo):
             kept = part.read_bytes()
             assert kept == CONTENT[: len(kept)], "the unfinished file is spoilt"
             assert len(kept) >= seen, "what had come was thrown away"
             seen = len(kept)
 
-    worker.run("work.work(1)")
+    worker.run(f"work.work({download})")
 
-    row = worker.row()
+    row = worker.row(download)
     assert (row["state"], row["error"]) == ("done", "")
     assert row["bytes_done"] == len(CONTENT)
-    [file] = model(worker)
-    assert hashlib.sha256(file.read_bytes()).digest() == hashlib.sha256(CONTENT).digest()
-    assert not worker.parts()
+    [file] = worker.models(repo)
+    assert file.read_bytes() == CONTENT
+    assert not worker.parts(repo)
     ranges = [int(h["range"][6:-1]) for h in serving.asked_for("/cdn/") if "range" in h]
     assert ranges == sorted(ranges), "it went on where it stood"
     assert ranges[-1] > 0
 
 
-def test_a_pause_is_heard_within_a_second_and_what_came_is_kept(
-    worker: Worker, serving: Hub
-) -> None:
-    pid = worker.start("work.work(1)")
-    eventually(lambda: sum(part.stat().st_size for part in worker.parts()), "bytes come")
+def test_a_pause_is_heard_and_what_came_is_kept(worker: Worker, serving: Hub, repo: str) -> None:
+    download = worker.create(repo)
+    pid = worker.start(f"work.work({download})")
+    eventually(lambda: worker.came(repo), "bytes come")
 
-    paused = worker.start("asking.pause(1)")
+    paused = worker.start(f"asking.pause({download})")
     said = worker.wait(pid)
 
     assert f"ended {paused}" in said
-    row = worker.row()
-    kept = worker.parts()[0].stat().st_size
+    row = worker.row(download)
+    kept = worker.came(repo)
     assert (row["state"], row["files"][0]["done"]) == ("paused", kept)
     assert 0 < kept < len(CONTENT)
     serving.bytes_per_second = 0
-    worker.run("asking.resume(1)")
-    worker.run("work.work(1)")
-    assert worker.row()["state"] == "done"
-    assert model(worker)[0].read_bytes() == CONTENT
+    worker.run(f"asking.resume({download})")
+    worker.run(f"work.work({download})")
+    assert worker.row(download)["state"] == "done"
+    assert worker.models(repo)[0].read_bytes() == CONTENT
 
 
-def test_a_cancelled_one_leaves_nothing(worker: Worker) -> None:
-    pid = worker.start("work.work(1)")
-    eventually(lambda: sum(part.stat().st_size for part in worker.parts()), "bytes come")
-    eventually(lambda: worker.row()["files"], "the row knows its files")
+def test_a_cancelled_one_leaves_nothing(worker: Worker, repo: str) -> None:
+    download = worker.create(repo)
+    pid = worker.start(f"work.work({download})")
+    eventually(lambda: worker.came(repo), "bytes come")
 
-    worker.start("asking.cancel(1)")
+    worker.start(f"asking.cancel({download})")
     worker.wait(pid)
 
-    assert worker.row()["state"] == "cancelled"
-    assert not worker.parts()
-    assert not model(worker)
+    assert worker.row(download)["state"] == "cancelled"
+    assert not worker.parts(repo)
+    assert not worker.models(repo)
 
 
-def test_two_downloads_of_one_file_never_write_it_at_once(worker: Worker, serving: Hub) -> None:
-    worker.run("asking.create('hub', 'team/m:Q8_0', asked_by='a test')")
+def test_two_downloads_of_one_file_never_write_it_at_once(
+    worker: Worker, serving: Hub, repo: str
+) -> None:
+    downloads = [worker.create(repo), worker.create(f"{repo}:Q8_0")]
 
-    first, second = worker.start("work.work(1)"), worker.start("work.work(2)")
+    first, second = (worker.start(f"work.work({download})") for download in downloads)
     said = worker.wait(first)
     if f"ended {second}" not in said:
         worker.wait(second)
 
-    said = worker.run("say([*asking.rows().values_list('state', flat=True)])")
-    assert said == ["['done', 'done']"]
-    assert model(worker)[0].read_bytes() == CONTENT
+    assert [worker.row(download)["state"] for download in downloads] == ["done", "done"]
+    assert worker.models(repo)[0].read_bytes() == CONTENT
     assert len(serving.asked_for("/cdn/")) == 1
