@@ -5,6 +5,8 @@ What a person made is never overwritten: a name that is taken is told, and the r
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
@@ -37,7 +39,7 @@ def apply(plan: Plan, asker: Asker, *, dry_run: bool = False) -> ImportReport:
                 with transaction.atomic():
                     notes = _add_preset(preset, groups.get(preset.group), asker)
             except (ValidationError, ManagementRefused, _Conflict) as error:
-                report.skipped.append(Skipped(preset.name, _words(error)))
+                report.skipped.append(Skipped(preset.name, told_of(error)))
                 continue
             report.added.append(preset.name)
             report.notes += notes
@@ -69,7 +71,7 @@ def _group(planned: PlannedGroup, asker: Asker, report: ImportReport) -> Group |
         with transaction.atomic():
             return editing.create_group(fields, asker)
     except ValidationError as error:
-        report.skipped.append(Skipped(f"group {planned.name}", _words(error)))
+        report.skipped.append(Skipped(f"group {planned.name}", told_of(error)))
         return None
 
 
@@ -98,15 +100,25 @@ def _taken(name: str) -> str:
 
 def _like(name: str) -> Preset:
     """By the name as it is written, or as Ollama and the Hugging Face cache show it."""
+    rows = Preset.objects.select_related("model_file")
+    for shown in _spellings(name):
+        if (found := rows.filter(name=shown).first()) is not None:
+            return found
+    if (found := _only_one_of(name)) is not None:
+        return found
+    raise _Conflict(
+        f"no model here is called {name}: download it, or rescan the sources, and import again"
+    )
+
+
+def _spellings(name: str) -> Iterator[str]:
+    yield name
     shown = name.removeprefix("registry.ollama.ai/").removeprefix("library/")
     shown = shown.removesuffix(":latest")
-    rows = Preset.objects.select_related("model_file")
-    found = rows.filter(name=name).first() or rows.filter(name=shown).first() or _only_one_of(name)
-    if found is None:
-        raise _Conflict(
-            f"no model here is called {name}: download it, or rescan the sources, and import again"
-        )
-    return found
+    yield shown
+    shown = shown.removeprefix("hf.co/").removeprefix("huggingface.co/")
+    repository, colon, tag = shown.partition(":")
+    yield f"{repository}{colon}{tag.upper()}"  # the cache's are named so, whoever asked how
 
 
 def _only_one_of(repository: str) -> Preset | None:
@@ -141,10 +153,10 @@ def _add_aliases(planned: PlannedPreset, asker: Asker, report: ImportReport) -> 
             with transaction.atomic():
                 editing.create_alias(name, planned.name, asker, request_set=values)
         except ValidationError as error:
-            report.notes.append(f"{planned.name}: the alias {name} is not taken: {_words(error)}")
+            report.notes.append(f"{planned.name}: the alias {name} is not taken: {told_of(error)}")
 
 
-def _words(error: Exception) -> str:
+def told_of(error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return str(error).rstrip(".")
     told = error.message_dict if hasattr(error, "error_dict") else {"": error.messages}

@@ -57,18 +57,21 @@ class Plan:
 
 @dataclass(slots=True)
 class ImportReport:
-    """What an import did, or would do: names that were added, names that were not and why."""
+    """What an import did, or would do: names that were added or changed, names that were not and
+    why."""
 
     added: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     dry_run: bool = False
 
     def lines(self) -> list[str]:
         """For people."""
-        verb = "would add" if self.dry_run else "added"
+        added, changed = ("would add", "would change") if self.dry_run else ("added", "changed")
         return [
-            *(f"{verb} {name}" for name in self.added),
+            *(f"{added} {name}" for name in self.added),
+            *(f"{changed} {name}" for name in self.changed),
             *(f"not taken: {skipped}" for skipped in self.skipped),
             *self.notes,
         ]

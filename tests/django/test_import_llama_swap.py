@@ -204,12 +204,13 @@ def test_a_file_that_is_missing_skips_its_model_alone(tmp_path: Path) -> None:
 
 def test_a_model_of_hugging_face_is_the_one_that_is_in_the_cache(tmp_path: Path) -> None:
     found = make_preset("user/repo:Q4_K_M", make_model_file(tmp_path / "cached.gguf"))
-    text = "models:\n  a: {cmd: llama-server -hf user/repo}\n  b: {cmd: llama-server -hf user/no}\n"
+    names = {"a": "user/repo", "b": "user/no", "c": "hf.co/user/repo:q4_k_m"}
+    models = [f"  {id}: {{cmd: 'llama-server -hf {name}'}}\n" for id, name in names.items()]
 
-    report = imported(text, tmp_path)
+    report = imported("models:\n" + "".join(models), tmp_path)
 
-    assert report.added == ["a"]
-    assert Preset.objects.get(name="a").model_file == found.model_file
+    assert report.added == ["a", "c"]
+    assert {each.model_file for each in Preset.objects.all()} == {found.model_file}
     assert Preset.objects.get(name="a").base is None
     assert "no model here is called user/no: download it" in report.skipped[0].why
 
