@@ -148,9 +148,9 @@ class ModelFileAdmin(HistoryAdmin):
         if not self._may_rescan(request):
             raise PermissionDenied
         report = rescan_sources()
-        for words in report.vanished:
+        for words in report.faults:
             messages.error(request, words)
-        summary, *details = (line for line in report.lines() if line not in report.vanished)
+        summary, *details = (line for line in report.lines() if line not in report.faults)
         messages.success(request, summary)
         for line in details[:_LINES_SHOWN]:
             messages.info(request, line)

@@ -41,7 +41,7 @@ class Report:
     """What a rescan did, by preset name or path; `conflicts`, `problems`, `notes` and `vanished`
     (sources that could not be listed) are sentences. `stamps` are the states of the files of each
     model that was found, by its path: nobody need look at them again. `presets_file` is what the
-    presets file did; with a `presets_fault`, which names its lines, it changed nothing."""
+    presets file did; with a `presets_fault`, which names its lines, nothing was changed."""
 
     found: dict[str, int] = field(default_factory=dict)
     added: list[str] = field(default_factory=list)
@@ -61,6 +61,11 @@ class Report:
         by_file = self.presets_file is not None and self.presets_file.changes
         return bool(self.added or self.updated or self.missing or self.returned or by_file)
 
+    @property
+    def faults(self) -> list[str]:
+        """What kept it from its work, in part or wholly; `lines` has them too."""
+        return [*self.vanished, *self.presets_fault.splitlines()]
+
     def lines(self) -> list[str]:
         """For people; the first line is a summary."""
         done = [
@@ -79,39 +84,44 @@ class Report:
         )
         return [
             f"{found or 'no source could be read'}: {', '.join(done) or 'nothing changed'}",
-            *self.vanished,
+            *self.faults,
             *(f"new: {name}" for name in self.added),
             *(f"missing: {path}" for path in self.missing),
             *self.conflicts,
             *self.problems,
             *self.notes,
             *(self.presets_file.lines() if self.presets_file else ()),
-            *self.presets_fault.splitlines(),
         ]
 
 
 def rescan(places: Places) -> Report:
-    """Read the sources, then change what must be in one transaction."""
+    """Read the sources, then change what must be in one transaction. A fault in the presets file,
+    and nothing is changed at all."""
     reading = read_sources(places)
+    if reading.presets_fault:
+        return _report(reading, [])
     with_file = places.presets_file is not None
-    done = [plan(reading, _rows(with_file), MOST_NEW)]
-    if done[0].changes:
-        done = [_transaction(reading, with_file)]
-        while not done[-1].is_whole:
-            done.append(_transaction(reading, with_file))
-    report = _report(reading, done)
-    if reading.presets is not None:
-        report.presets_file = preset_file.apply(reading.presets, done[-1].options)
+    first = plan(reading, _rows(with_file), MOST_NEW)
+    if not first.changes and reading.presets is None:
+        return _report(reading, [first])
+    done = [_transaction(reading, with_file)]
+    while not done[-1][0].is_whole:
+        done.append(_transaction(reading, with_file))
+    report = _report(reading, [made for made, _ in done])
+    report.presets_file = done[-1][1]
     return report
 
 
-def _transaction(reading: Reading, with_file: bool) -> Plan:
-    """Planned with the rows as they are in it, whoever changed them meanwhile."""
+def _transaction(reading: Reading, with_file: bool) -> tuple[Plan, PresetsReport | None]:
+    """Planned with the rows as they are in it, whoever changed them meanwhile; and what the presets
+    file did once all that was found is there."""
     with transaction.atomic():
         made = plan(reading, _rows(with_file), MOST_NEW)
         if made.changes:
             _apply(made)
-    return made
+        if made.is_whole and reading.presets is not None:
+            return made, preset_file.apply(reading.presets, made.options)
+    return made, None
 
 
 def _report(reading: Reading, done: list[Plan]) -> Report:

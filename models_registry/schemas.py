@@ -13,6 +13,7 @@ from django.db.models import Q
 from ninja import Schema
 from pydantic import Field, StrictFloat, StrictInt
 
+from models_registry.discovery import Report
 from models_registry.measurements import total_bytes
 from models_registry.metadata_shown import metadata_of
 from models_registry.models import Alias, FileMetadata
@@ -188,6 +189,12 @@ class RescanOut(Schema):
     problems: list[str] = Field(description="Files and folders that could not be read.")
     notes: list[str] = Field(description="What of a new model's source could not be taken.")
     vanished: list[str] = Field(description="Sources that could not be listed, left as they were.")
+    presets_file: list[str] = Field(description="What the presets file did.")
+    presets_fault: str = Field(description="What is wrong in it, by line: nothing was changed.")
+
+    @staticmethod
+    def resolve_presets_file(report: Report) -> list[str]:
+        return report.presets_file.lines() if report.presets_file else []
 
 
 # Measurements -----------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def look(seen: Reading | None) -> Reading | None:
         return seen
     finally:
         close_old_connections()
-    if report.changed or report.vanished or report.presets_fault:
+    if report.changed or report.faults:
         for line in report.lines():
             logger.info("rescan: %s", line)
     return reading

@@ -8,6 +8,7 @@ from django.db import DatabaseError
 
 from models_registry.tasks import rescan_sources
 from proxy.queries import DatabaseThread, Shared
+from scheduler.protocol import Refused
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +30,8 @@ class Reload:
         self._rescan = Shared(self._thread, rescan_and_tell, SPACING_SECONDS)
 
     async def done(self) -> None:
-        """What could not be read is told in the log: a list is answered all the same."""
+        """What could not be read is told in the log: there is a list all the same. Raises Refused
+        when the presets file has a fault, and nothing was changed."""
         await self._rescan.ask()
 
     async def close(self) -> None:
@@ -45,3 +47,5 @@ def rescan_and_tell() -> None:
         return
     for line in report.lines():
         logger.info("reload: %s", line)
+    if report.presets_fault:
+        raise Refused("validation_failed", f"Nothing was changed: {report.presets_fault}")

@@ -34,6 +34,18 @@ def test_a_folder_that_is_away_is_in_the_report(
     assert "cannot be listed" in answer.json["vanished"][0]
 
 
+def test_a_fault_in_the_presets_file_is_in_the_report(
+    manager: Manager, tmp_path: Path, settings: Any
+) -> None:
+    (tmp_path / "presets.ini").write_text("[a\n")
+    settings.CORRAL_MODELS_PRESET = str(tmp_path / "presets.ini")
+
+    answer = manager.post("/rescan")
+
+    assert answer.status == 200
+    assert "line 1" in answer.json["presets_fault"]
+
+
 def test_who_may_not_add_files_may_not_look_for_them(scheduler: Any, db: None) -> None:
     answer = Manager(client=session_of(staff("models_registry.view_modelfile"))).post("/rescan")
 

@@ -303,6 +303,43 @@ def test_new_models_come_in_several_transactions_when_there_are_many(
     assert not stage.scan().changed
 
 
+def test_the_presets_file_and_the_sources_change_together_or_not_at_all(
+    stage: Stage, tmp_path: Path
+) -> None:
+    file = tmp_path / "presets.ini"
+    file.write_text("[a]\nctx-size = 512\n[b\n")
+    path = gguf(stage.folder / "a.gguf")
+
+    report = stage.scan(presets_file=file)
+
+    assert (report.changed, len(report.faults)) == (False, 1)
+    assert not ModelFile.objects.exists()
+    file.write_text(f"[a]\nctx-size = 512\n[b]\nmodel = {path}\n")
+    report = stage.scan(presets_file=file)
+    assert report.faults == []
+    assert dict(Preset.objects.values_list("name", "source")) == {
+        "a": Source.MODELS_DIR, "b": Source.PRESET_FILE,
+    }  # fmt: skip
+    assert Preset.objects.get(name="a").file_options == {"ctx-size": "512"}
+    assert not stage.scan(presets_file=file).changed
+
+
+def test_the_stores_parameters_lie_below_the_presets_files_options(
+    stage: Stage, tmp_path: Path
+) -> None:
+    file = tmp_path / "presets.ini"
+    file.write_text("[a:latest]\nctx-size = 512\n")
+    stage.ollama.add(f"{LIBRARY}/a/latest", params={"temperature": 0.5, "num_ctx": 4096})
+
+    stage.scan(presets_file=file)
+
+    assert Preset.objects.get().file_options == {"temperature": "0.5", "ctx-size": "512"}
+    assert not stage.scan(presets_file=file).changed
+    file.write_text("")
+    stage.scan(presets_file=file)
+    assert Preset.objects.get().file_options == {"temperature": "0.5", "ctx-size": "4096"}
+
+
 def test_a_broken_write_leaves_nothing_half_done(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,6 +74,23 @@ async def test_a_folder_that_vanished_is_told_in_the_log_and_the_list_is_answere
     assert await Preset.objects.acount() == 1
 
 
+async def test_a_fault_in_the_presets_file_is_answered_with_its_line_and_nothing_changes(
+    house, models, settings, tmp_path
+):
+    file = tmp_path / "presets.ini"
+    file.write_text("[a]\nmodel = /a.gguf\nctx-sice = 512\n")
+    settings.CORRAL_MODELS_PRESET = str(file)
+    (models / "new.gguf").write_bytes(b"GGUF")
+    async with house(never_asked) as h:
+        exchange = await Exchange(h.app, "/models", method="GET", query=b"reload=1").end()
+
+    assert exchange.status == 422
+    message = exchange.json["error"]["message"]
+    assert "presets.ini" in message
+    assert "line 3" in message
+    assert not await Preset.objects.aexists()
+
+
 @pytest.mark.parametrize(
     ("query", "asked"),
     [

@@ -29,6 +29,7 @@ class Command(BaseCommand):
             places = replace(places, models_dir=folder.expanduser().absolute())
         report = rescan_sources(places)
         for line in report.lines():
-            self.stdout.write(line)
-        if report.vanished:
-            raise CommandError("; ".join(report.vanished))
+            if line not in report.faults:
+                self.stdout.write(line)
+        if report.faults:
+            raise CommandError("\n".join(report.faults))
