@@ -103,7 +103,7 @@ def organise_selected(
         "title": "Change tags, group and profiles",
         "opts": model_admin.opts,
         "form": form,
-        "presets": list(presets[:20].values_list("name", flat=True)),
+        "presets": [preset.name for preset in presets[:20]],
         "more": max(0, len(keys) - 20),
         "count": len(keys),
         "checkbox": ACTION_CHECKBOX_NAME,

@@ -55,12 +55,23 @@ class GroupAdmin(HistoryAdmin):
 
     def get_fields(self, request: HttpRequest, obj: Group | None = None) -> Any:
         own = ["name", "one_at_a_time", "exclusive", "persistent"]
-        moves = request.user.has_perm("models_registry.change_preset")
-        changes = moves and (obj is None or self.has_change_permission(request, obj))
-        return [*own, "members"] if changes else [*own, "member_names"]
+        return [*own, "members" if self._moves(request, obj) else "member_names"]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Group | None = None) -> Any:
         return ["member_names"]
+
+    def get_form(
+        self, request: HttpRequest, obj: Group | None = None, change: bool = False, **kwargs: Any
+    ) -> Any:
+        form: Any = super().get_form(request, obj, change, **kwargs)
+        if not self._moves(request, obj):
+            del form.base_fields["members"]
+        return form
+
+    def _moves(self, request: HttpRequest, obj: Group | None) -> bool:
+        """Members are a matter of the presets."""
+        may = obj is None or self.has_change_permission(request, obj)
+        return may and request.user.has_perm("models_registry.change_preset")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
         rows: QuerySet[Group] = super().get_queryset(request)

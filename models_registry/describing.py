@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from typing import Any
 
 from models_registry import ports
@@ -10,8 +11,10 @@ from models_registry.catalogue import engine_catalogue
 from models_registry.command_line import Layer, render
 from models_registry.engine_path import llama_server
 from models_registry.errors import EngineMissing, ManagementRefused, OptionError
-from models_registry.launch import effective_options
+from models_registry.launch import effective_options, effective_policy_of
 from models_registry.models import Preset
+from models_registry.policy import GATEWAYS_OWN, Policy, gateways_own
+from models_registry.policy_keys import POLICY_KEYS, policy_text_of
 
 
 def described(preset: Preset) -> dict[str, Any]:
@@ -19,6 +22,7 @@ def described(preset: Preset) -> dict[str, Any]:
     try:
         catalogue = engine_catalogue(llama_server())
         options = effective_options(preset, catalogue)
+        policy = effective_policy_of(preset)
         argv = ports.scheduler().command_line(preset.name, render(options, catalogue))
     except (OptionError, EngineMissing) as error:
         raise ManagementRefused(
@@ -27,15 +31,33 @@ def described(preset: Preset) -> dict[str, Any]:
     return {
         "preset": preset.name,
         "options": [
-            {
-                "key": option.key,
-                "value": option.value,
-                "layer": option.layer.name.lower(),
-                "where": option.where,
-                "locked": option.layer is Layer.COMMAND_LINE,
-            }
-            for option in options
+            _told(option.key, option.value, option.layer, option.where) for option in options
         ],
+        "policy": list(_policy_told(policy)),
         "argv": argv,
         "command_line": shlex.join(argv),
+    }
+
+
+def _policy_told(policy: Policy) -> Iterator[dict[str, Any]]:
+    """What the scheduler goes by, as `options` are told."""
+    for key in POLICY_KEYS.values():
+        by = policy.said_by.get(key.field)
+        value = getattr(policy, key.field)
+        if by is None and key.field in GATEWAYS_OWN:
+            yield _told(key.key, gateways_own(key.field), Layer.DEFAULT, "gateway")
+        else:
+            layer = by.layer if by else Layer.DEFAULT
+            where = by.where if by else layer.label
+            yield _told(key.key, policy_text_of(key, value), layer, where)
+
+
+def _told(key: str, value: str, layer: Layer, where: str) -> dict[str, Any]:
+    locked = layer is Layer.COMMAND_LINE
+    return {
+        "key": key,
+        "value": value,
+        "layer": layer.name.lower(),
+        "where": where,
+        "locked": locked,
     }

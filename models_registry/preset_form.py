@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING, Any
 
 from django import forms
@@ -13,13 +12,11 @@ from django.utils.html import format_html
 
 from models_registry import history
 from models_registry.admin_base import badge
-from models_registry.catalogue import engine_catalogue
-from models_registry.command_line import EffectiveOption, Layer, effective
-from models_registry.engine_path import llama_server
-from models_registry.errors import EngineMissing, OptionError
+from models_registry.beneath import beneath
+from models_registry.command_line import EffectiveOption, Layer
 from models_registry.models import Preset
-from models_registry.policy import GATEWAYS_OWN, gateways_own
-from models_registry.policy_keys import tag_words
+from models_registry.policy import GATEWAYS_OWN, Policy, gateways_own
+from models_registry.policy_keys import POLICY_KEYS, PolicyKey, policy_text_of, tag_words
 from models_registry.preset_options import COLUMNS
 from models_registry.restricted import RESTRICTED
 from models_registry.tags import joined
@@ -44,28 +41,28 @@ class PresetForm(_PresetModelForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.initial["seen_version"] = self.instance.version
-        below = _below_the_preset()
+        below = beneath(self.instance)
         for name, key in COLUMNS.items():
             if name not in self.fields:
                 continue  # someone who may only look
             value = settings.CORRAL_COMMAND_LINE.get(key)
-            if value is None:
-                self._show_what_counts(name, below.get(key))
-            else:
-                fixed = EffectiveOption(key, value, Layer.COMMAND_LINE)
-                self._show_what_counts(name, fixed)
+            option = below.options.get(key)
+            if value is not None:
+                option = EffectiveOption(key, value, Layer.COMMAND_LINE)
+            told = f"unset: {option.value} ({option.where})" if option else UNSET
+            self._show_what_counts(name, told)
+            if value is not None:
                 self._lock(name, key, value)
-        for name in GATEWAYS_OWN.keys() & self.fields.keys():
-            told = f"unset: {gateways_own(name)} (gateway)"
-            self.fields[name].widget.attrs["placeholder"] = told
+        for policy_key in POLICY_KEYS.values():
+            if policy_key.field in self.fields:
+                self._show_policy(policy_key, below.policy)
         for name in () if self.may_do_everything else self.fields.keys() & {*RESTRICTED}:
             field = self.fields[name]
             field.disabled = True
             field.help_text = format_html("{} Only superusers may edit them.", field.help_text)
 
-    def _show_what_counts(self, name: str, option: EffectiveOption | None) -> None:
-        """While the field is empty: which layer below decides, and what it says."""
-        told = f"unset: {option.value} ({option.layer.label})" if option else UNSET
+    def _show_what_counts(self, name: str, told: str) -> None:
+        """While the field is empty."""
         field: Any = self.fields[name]
         if isinstance(field, forms.NullBooleanField):
             field.widget.choices = [("unknown", told), ("true", "yes"), ("false", "no")]
@@ -74,6 +71,22 @@ class PresetForm(_PresetModelForm):
             field.choices = [("", told), *(choice for choice in choices if choice[0])]
         else:
             field.widget.attrs["placeholder"] = told
+
+    def _show_policy(self, key: PolicyKey, policy: Policy) -> None:
+        """A field that cannot be empty says nothing at its default."""
+        by = policy.said_by.get(key.field)
+        value = policy_text_of(key, getattr(policy, key.field)) if by else ""
+        if key.unset is not None and by:
+            field = self.fields[key.field]
+            left = policy_text_of(key, key.unset) or "empty"
+            told = f"Left at {left}, {by.where} decides: {value}."
+            field.help_text = format_html("{} {}", field.help_text, told)
+        elif key.unset is None and by:
+            self._show_what_counts(key.field, f"unset: {value} ({by.where})")
+        elif key.field in GATEWAYS_OWN:
+            self._show_what_counts(key.field, f"unset: {gateways_own(key.field)} (gateway)")
+        elif key.unset is None:
+            self._show_what_counts(key.field, "unset: no")
 
     def _lock(self, name: str, key: str, value: str) -> None:
         field = self.fields[name]
@@ -149,15 +162,3 @@ def _put(data: Any, name: str, field: forms.Field, value: Any) -> None:
         data[name] = json.dumps(value)
     else:
         data[name] = "" if value is None else str(value)
-
-
-def _below_the_preset() -> dict[str, EffectiveOption]:
-    """What counts for an option that the preset leaves unset, by key; empty without an engine."""
-    try:
-        catalogue = engine_catalogue(llama_server())
-        options = effective(
-            environment=os.environ, model_file={}, preset={}, command_line={}, catalogue=catalogue
-        )
-    except (EngineMissing, OptionError):
-        return {}  # the page says so where it shows the command line
-    return {option.key: option for option in options}

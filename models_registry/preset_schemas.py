@@ -217,6 +217,7 @@ class EffectiveOptionOut(Schema):
 class EffectiveOut(Schema):
     preset: str
     options: list[EffectiveOptionOut]
+    policy: list[EffectiveOptionOut] = Field(description="What the scheduler goes by.")
     argv: list[str] = Field(description="The program and its arguments, one item each.")
     command_line: str = Field(description="The same, quoted for a shell.")
 
