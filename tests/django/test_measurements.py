@@ -14,7 +14,7 @@ from pytest_django import Settings
 from models_registry import measurements
 from models_registry.launch import launch_specs
 from models_registry.measurements import LOST_AFTER, MOST_ATTEMPTS, RETRY_AFTER, due, total_bytes
-from models_registry.models import Measurement, Preset
+from models_registry.models import Measurement, ModelFile, Preset
 from scheduler import tasks
 
 from .registry_rows import gguf, make_model_file, make_preset, use_stand_in_engine
@@ -288,3 +288,20 @@ def test_what_no_preset_has_had_for_long_goes_in_the_night(
 
     kept = set(Measurement.objects.values_list("fingerprint", flat=True))
     assert kept == {fingerprint(), "of last week"}
+
+
+# A draft model ------------------------------------------------------------------------------
+
+
+def test_a_draft_model_is_measured_with_it_and_so_is_another_one(
+    preset: Preset, tmp_path: Path
+) -> None:
+    alone = fingerprint()
+    draft = make_model_file(tmp_path / "draft.gguf").path
+    ModelFile.objects.filter(pk=preset.model_file.pk).update(draft=draft)
+
+    [spec] = (spec for spec in launch_specs() if spec.preset == "a")
+    gguf(Path(draft), size=9)
+
+    assert spec.memory_options["model-draft"] == draft
+    assert len({alone, spec.memory_fingerprint, fingerprint()}) == 3
