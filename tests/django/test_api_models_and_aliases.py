@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from models_registry.models import Alias, ModelFile, Preset
+from models_registry.models import Alias, FileMetadata, ModelFile, Preset
 
 from .registry_rows import gguf, make_preset
 
@@ -97,3 +97,33 @@ def test_an_alias_that_cannot_be_is_refused_at_its_field(manager, preset, body, 
 
     assert (answer.status, answer.code, answer.param) == (422, "validation_failed", field)
     assert Alias.objects.count() == 1
+
+
+def test_a_file_tells_what_its_header_says(manager, preset):
+    path = f"/models/{preset.model_file.pk}"
+    assert manager.get(path).json["header"] is None
+    FileMetadata.objects.create(
+        model_file=preset.model_file,
+        stamp="seen",
+        architecture="qwen3",
+        parameters=7,
+        licence="mit",
+    )
+
+    header = manager.get(path).json["header"]
+
+    assert (header["architecture"], header["parameters"], header["layers"]) == ("qwen3", 7, None)
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [("architecture=qwen3", 1), ("architecture=llama", 0), ("search=OURS", 1), ("search=no", 0),
+     ("licence=mit&quantisation=Q8_0", 1), ("licence=mit&quantisation=Q4_0", 0)],
+)  # fmt: skip
+def test_files_are_found_by_their_headers(manager, preset, query, found):
+    FileMetadata.objects.create(
+        model_file=preset.model_file, stamp="seen", architecture="qwen3", licence="mit",
+        quantisation="Q8_0", name="one of ours",
+    )  # fmt: skip
+
+    assert manager.get(f"/models?{query}").json["count"] == found
