@@ -17,7 +17,7 @@ import msgspec
 
 from proxy.body import Body, Room, body_on_disk, write_parts
 from proxy.parsing import Parsing
-from scheduler.protocol import Filters
+from scheduler.protocol import Filters, Refused
 
 _Fields = dict[str, msgspec.Raw]
 
@@ -111,8 +111,13 @@ def _parts(fields: _Fields) -> Iterator[bytes]:
 
 
 def _changed(view: bytes | mmap, filters: Filters) -> tuple[_Fields, Effects]:
-    """The body's fields, filtered. What is null counts as left out, as the engine takes it."""
-    fields = msgspec.json.decode(view, type=_Fields)
+    """The body's fields, filtered. What is null counts as left out, as the engine takes it. Raises
+    Refused."""
+    try:
+        fields = msgspec.json.decode(view, type=_Fields)
+    except RecursionError as error:
+        # It was just within bounds where its model was looked for, higher up on the stack.
+        raise Refused("invalid_json", "The body's JSON is nested too deeply.") from error
     stripped = tuple(name for name in filters.strip if fields.pop(name, None) is not None)
     missing = {name: value for name, value in filters.defaults.items() if _is_unset(fields, name)}
     defaulted = tuple(_set(fields, missing))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from models_registry.launch import LaunchSpec
+from scheduler.measuring import trying
 from scheduler.measuring.figures import DeviceFigures, totals
 from scheduler.measuring.measuring import Measured, NotMeasured, measure
+from scheduler.runtime.engines.base import Command
 from scheduler.runtime.engines.llama_server import LlamaServer
 from tests.support.polling import eventually
 from tests.support.tiny_model import tiny_model
@@ -56,6 +59,26 @@ def test_a_table_is_taken_and_its_child_killed(tmp_path, run_folder):
 
     assert dict(totals(found.devices)) == {"Host": 197 * MIB}
     assert found.way == "fit stage"
+
+
+@pytest.mark.parametrize("options", [{"ctx-size": "256"}, UNKNOWN_TO_BINDINGS])
+def test_the_presets_own_variables_are_in_all_that_is_started_to_measure_it(
+    tmp_path, run_folder, monkeypatch, options
+):
+    environments: list[Mapping[str, str]] = []
+
+    def heard_out(command: Command, *_: object, **__: object) -> None:
+        environments.append(command.env)
+        raise OSError("it is not started")
+
+    monkeypatch.setattr(trying, "heard_out", heard_out)
+    told = replace(spec(tmp_path, "", **options), env={"GGML_OWN": "1"})
+
+    with pytest.raises((NotMeasured, OSError)):
+        measure(told, LlamaServer(lambda: FAKE), run_folder)
+
+    assert environments
+    assert all(environment["GGML_OWN"] == "1" for environment in environments)
 
 
 def test_one_that_hangs_is_given_up_in_time(tmp_path, run_folder):
