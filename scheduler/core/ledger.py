@@ -194,7 +194,7 @@ class Ledger:
         promised: Iterable[Need] = (),
         *,
         returned: bool = False,
-        by_return: Iterable[Need] = (),
+        by_return: Collection[Need] = (),
     ) -> tuple[dict[DeviceId, int], dict[FileId, int]]:
         """L1: what may be taken of each known device once `gone` have exited (and with `returned`,
         once all that returns is back), beside what is `promised`, and beside what is promised
@@ -211,11 +211,12 @@ class Ledger:
                 _take(free, self._kept(need.own))
         files = self.mapped(gone)
         _take(free, ((HOST, size) for size in files.values()))
-        met = {} if returned else self._surely_back()
         for need in promised:
             self._promise(need, free, files, {})
-        for need in by_return:
-            self._promise(need, free, files, met)
+        if by_return:
+            met = {} if returned else self._surely_back()
+            for need in by_return:
+                self._promise(need, free, files, met)
         return free, files
 
     def _surely_back(self) -> dict[DeviceId, int]:
@@ -291,7 +292,7 @@ class Ledger:
         promised: Iterable[Need] = (),
         *,
         returned: bool = False,
-        by_return: Iterable[Need] = (),
+        by_return: Collection[Need] = (),
     ) -> Bytes:
         """L1: the bytes missing for `need`; see `free`."""
         if not self.devices or not need:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scheduler.core.decisions import AskExit, Drain, Reason, Wake
 from scheduler.core.events import AllocationReported, DevicesRead, LoadingReported
-from scheduler.core.sizes import HOST, Need
+from scheduler.core.sizes import HOST, FixedShape, Need
 from scheduler.core.values import Kind
 
 from .memory import listing
@@ -186,3 +186,22 @@ def test_a_sleeper_that_still_answers_is_not_cut_to_start_elsewhere():
 
     assert not any(isinstance(d, AskExit) for d in story.ask(3, "a"))
     assert story.leases("a") == {1, 2}
+
+
+# On a server, which takes in its weights anew --------------------------------------------
+
+
+def test_a_wake_needs_what_a_load_needs_besides_until_it_is_ready():
+    need = Need(((A, 8),), passing=((A, 3),))
+    story = machine(preset("a", fixed=FixedShape(((0, need),))), on_gpu("b", 3))
+    a = story.idle(1, "a")
+    story.tell(AllocationReported(a, Need(((A, 5),))))
+    story.asleep("a")
+    b = story.idle(2, "b")
+
+    assert story.ask(3, "a") == [AskExit(b, Reason.EVICTED, "a")]
+    assert story.exit(b) == [Wake(a)]
+    assert story.planner.ledger.free()[0][A] == 2
+    story.ready("a")
+
+    assert story.planner.ledger.free()[0][A] == 5
