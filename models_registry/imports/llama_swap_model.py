@@ -13,7 +13,12 @@ from models_registry.errors import OptionError
 from models_registry.imports.macros import Macros, UnknownMacro
 from models_registry.imports.options import fields_of
 from models_registry.imports.plan import PlannedPreset
-from models_registry.imports.server_command import NoServer, ServerCommand, read_command
+from models_registry.imports.server_command import (
+    NoServer,
+    ServerCommand,
+    read_command,
+    without_remarks,
+)
 from models_registry.naming import name_problem, valid_name
 from models_registry.policy import NEVER
 from models_registry.request_filters import strip_errors, stripped_names, values_errors
@@ -64,7 +69,9 @@ def planned_preset(
     try:
         inner = macros.within({"MODEL_ID": id}).within(_mapping(model.get("macros")))
         given = inner.expanded({key: each for key, each in model.items() if key in _TAKEN})
-        command = read_command(inner.text(model.get("cmd")), catalogue)
+        # Before macros are put in: one in a remark may stand for several lines.
+        written = without_remarks(str(model.get("cmd") or ""))
+        command = read_command(inner.text(written), catalogue)
     except (UnknownMacro, NoServer) as error:
         raise CannotTake(str(error)) from error
     for key in model:

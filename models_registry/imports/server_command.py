@@ -57,10 +57,13 @@ def read_command(text: str, catalogue: Catalogue) -> ServerCommand:
     return command
 
 
+def without_remarks(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
+
+
 def _words(text: str) -> list[str]:
-    lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     try:
-        words = shlex.split("\n".join(lines).replace("\\\n", " "))
+        words = shlex.split(without_remarks(text).replace("\\\n", " "))
     except ValueError as error:
         raise NoServer(f"its command cannot be split into words: {error}") from error
     if not words:

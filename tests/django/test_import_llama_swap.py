@@ -28,13 +28,15 @@ healthCheckTimeout: 90
 globalTTL: 600
 apiKeys: [sk-hidden]
 macros:
-  server: /opt/llama.cpp/llama-server --port ${PORT} --host 127.0.0.1
+  server: >
+    /opt/llama.cpp/llama-server-b6000
+    --port ${PORT} --host 127.0.0.1
   models: MODELS
   unused: ${env.NOT_SET_ANYWHERE}
 models:
   qwen:
     cmd: |
-      # the large one
+      # the large one, by ${server}
       ${server} -m ${models}/qwen.gguf --mmproj ${models}/mmproj.gguf -c 8192 -np 2
       -ngl 99 --api-key hidden --temp 0.7
     name: Qwen
@@ -155,8 +157,8 @@ def test_what_cannot_be_taken_is_listed_with_its_line_and_without_secrets(
         ("colour: red", "colour"),
     ]
     assert [str(skipped) for skipped in report.skipped] == [
-        "boxed: docker runs it in a container, whose paths are not this machine's (line 39)",
-        "remote: it has no command (line 42)",
+        "boxed: docker runs it in a container, whose paths are not this machine's (line 41)",
+        "remote: it has no command (line 44)",
     ]
     assert "hidden" not in "\n".join(report.lines())
 
