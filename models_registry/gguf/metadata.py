@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
@@ -37,6 +36,7 @@ MOST_TIMEOUTS = 3
 """So many models that do not answer end a run: a file system hangs."""
 LONGEST_LINE = 1 << 20
 _REAP_SECONDS = 1.0
+_KILLED = (-signal.SIGKILL, -signal.SIGTERM)
 
 
 class ReaderBroken(Exception):
@@ -94,6 +94,7 @@ def read_many(asks: Sequence[Ask], seconds: float = READ_SECONDS) -> Iterator[An
     answer and a new process. Raises ReaderBroken after all that could be answered."""
     lanes = min(LANES, 1 + len(asks) // WORTH_A_LANE)
     answers: SimpleQueue[Answer | None] = SimpleQueue()
+    faults: list[BaseException] = []
     stop = threading.Event()
 
     def drive(lane: Sequence[Ask]) -> None:
@@ -102,22 +103,25 @@ def read_many(asks: Sequence[Ask], seconds: float = READ_SECONDS) -> Iterator[An
                 answers.put(answer)
                 if stop.is_set():
                     return
+        except BaseException as fault:  # told to who reads the answers
+            faults.append(fault)
         finally:
             answers.put(None)
 
-    with ThreadPoolExecutor(lanes, thread_name_prefix="headers") as pool:
-        driven = [pool.submit(drive, asks[number::lanes]) for number in range(lanes)]
-        try:
-            while lanes:
-                answer = answers.get()
-                if answer is None:
-                    lanes -= 1
-                else:
-                    yield answer
-        finally:
-            stop.set()
-    for each in driven:
-        each.result()
+    for number in range(lanes):
+        # A daemon: whoever ends this process does not wait for a file system
+        threading.Thread(target=drive, args=(asks[number::lanes],), daemon=True).start()
+    try:
+        while lanes:
+            answer = answers.get()
+            if answer is None:
+                lanes -= 1
+            else:
+                yield answer
+    finally:
+        stop.set()
+    if faults:
+        raise faults[0]
 
 
 def _in_order(asks: Sequence[Ask], seconds: float) -> Iterator[Answer]:
@@ -134,9 +138,10 @@ def _in_order(asks: Sequence[Ask], seconds: float) -> Iterator[Answer]:
                     yield _told(ask, child.line())
                     answered += 1
             except (_Ended, TimeoutError) as failure:
-                ask, late = batch[answered], isinstance(failure, TimeoutError)
-                timeouts += late
-                yield _not_read(ask, str(failure), lasting=not late)
+                ask = batch[answered]
+                timeouts += isinstance(failure, TimeoutError)
+                lasting = isinstance(failure, _Ended) and failure.by_itself
+                yield _not_read(ask, str(failure), lasting=lasting)
                 answered += 1
         rest = rest[answered:]
         if timeouts >= MOST_TIMEOUTS and rest:
@@ -211,7 +216,12 @@ def _count(own: dict[str, Any], key: str) -> int | None:
 
 
 class _Ended(Exception):
-    """The process has gone; the text is how."""
+    """The process has gone; the text is how. `by_itself`: of the file it read, as far as we know;
+    not because somebody, or the kernel for want of memory, killed it."""
+
+    def __init__(self, how: str, *, by_itself: bool = True) -> None:
+        super().__init__(how)
+        self.by_itself = by_itself
 
 
 class _Child:
@@ -253,7 +263,7 @@ class _Child:
             self._process.stdin.write(f"{text}\n".encode())
             self._process.stdin.flush()
         except BrokenPipeError as failure:
-            raise _Ended(self._how()) from failure
+            raise self._ended() from failure
 
     def line(self, seconds: float | None = None) -> bytes:
         """The next one. Raises _Ended and TimeoutError."""
@@ -265,21 +275,21 @@ class _Child:
                 raise TimeoutError(f"took longer than {self._seconds:g} s")
             part = os.read(pipe, 1 << 16)
             if not part:
-                raise _Ended(self._how())
+                raise self._ended()
             self._heard += part
             if len(self._heard) > LONGEST_LINE and b"\n" not in self._heard:
                 raise _Ended("came to no end")
         line, _, self._heard = self._heard.partition(b"\n")
         return line
 
-    def _how(self) -> str:
+    def _ended(self) -> _Ended:
         try:
             code = self._process.wait(_REAP_SECONDS)
         except subprocess.TimeoutExpired:
-            return "stopped answering"
+            return _Ended("stopped answering", by_itself=False)
         if code == -signal.SIGXCPU:
-            return "took more processor time than any header"
-        return f"ended with {code}"
+            return _Ended("took more processor time than any header")
+        return _Ended(f"ended with {code}", by_itself=code not in _KILLED)
 
     def _end(self) -> None:
         process = self._process

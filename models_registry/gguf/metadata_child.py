@@ -128,7 +128,8 @@ def _limit_time() -> None:
     used = resource.getrusage(resource.RUSAGE_SELF)
     _, most = resource.getrlimit(resource.RLIMIT_CPU)
     soft = math.ceil(used.ru_utime + used.ru_stime) + CPU_SECONDS
-    resource.setrlimit(resource.RLIMIT_CPU, (soft, most))
+    if most == resource.RLIM_INFINITY or soft < most:
+        resource.setrlimit(resource.RLIMIT_CPU, (soft, most))
 
 
 def main() -> None:

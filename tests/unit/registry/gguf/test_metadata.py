@@ -182,6 +182,8 @@ for line in iter(sys.stdin.readline, "\\n"):
         time.sleep(60)
     if "spin" in path:
         os.kill(os.getpid(), signal.SIGXCPU)
+    if "kill" in path:
+        os.kill(os.getpid(), signal.SIGKILL)
     if "exit" in path:
         sys.exit(7)
     print(json.dumps({"same": True}), flush=True)
@@ -209,6 +211,14 @@ def test_a_process_that_ends_costs_one_answer(tmp_path: Path, stand_in: Path) ->
     assert all(each.stamp for each in found if each.read)  # it would do so again
 
 
+def test_what_was_killed_by_others_is_no_fault_of_its_file(tmp_path: Path, stand_in: Path) -> None:
+    (tmp_path / "kill").touch()
+
+    answer = read_one(tmp_path / "kill")
+
+    assert (answer.error, answer.stamp) == ("reading its header ended with -9", "")
+
+
 def test_a_file_that_hangs_costs_its_time_and_is_asked_again(stand_in: Path) -> None:
     asks = [Ask(0, "/a"), Ask(1, "/hang"), Ask(2, "/b")]
 
@@ -234,6 +244,20 @@ def test_a_program_that_does_not_start_blames_no_file(stand_in: Path) -> None:
 
     with pytest.raises(ReaderBroken, match="ended with 9"):
         list(read_many([Ask(0, "/a")]))
+
+
+def test_who_ends_does_not_wait_for_a_file_that_hangs(stand_in: Path) -> None:
+    code = (
+        "import sys, threading, time\n"
+        "from pathlib import Path\n"
+        "from models_registry.gguf import metadata\n"
+        "metadata.PROGRAM = Path(sys.argv[1])\n"
+        "answers = metadata.read_many([metadata.Ask(0, '/a'), metadata.Ask(1, '/hang')], 300)\n"
+        "next(answers)\n"
+        "threading.Thread(target=next, args=(answers,), daemon=True).start()\n"
+    )
+
+    subprocess.run([sys.executable, "-c", code, str(stand_in)], timeout=60, check=True)
 
 
 def test_the_kernel_ends_what_computes_without_end() -> None:
