@@ -152,7 +152,7 @@ def _read_key(number: int, line: str) -> IniKey | Fault | None:
 
 def _what_is_wrong(line: str) -> str:
     shown = repr(line if len(line) <= 40 else line[:40] + "…")
-    if line[0] in " \t" and (_KEY.match(line.lstrip()) or line.lstrip().startswith("[")):
+    if line.startswith((" ", "\t")) and (_KEY.match(line.lstrip()) or line.lstrip().startswith("[")):
         return "is indented: a key or a [section] begins its line"
     if line.startswith("["):
         return f"is no section header: write [name] and nothing after it, not {shown}"

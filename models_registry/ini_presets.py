@@ -29,13 +29,14 @@ _SOURCES = {
 }
 """The engine's keys that name the section's files, and the attribute each becomes."""
 
-_POLICY_NAMES = {
+_OTHER_NAMES = {
     "__PRESET_LOAD_ON_STARTUP": "load-on-startup",
     "__PRESET_STOP_TIMEOUT": "stop-timeout",
     "__PRESET_DEDUP_CACHE_MODELS": "dedup-cache-models",
     "LLAMA_ARG_TAGS": "tags",
+    "LLAMA_ARG_ALIAS": "alias",
 }
-"""llama.cpp's other names for the keys that are no options of the child."""
+"""llama.cpp's other names for keys that are no options of the child here."""
 
 _SLEEP = "sleep-idle"
 
@@ -164,15 +165,15 @@ class _Reader:
         self, key: IniKey, read: PresetSection, old: OldOptions, lines: dict[str, int]
     ) -> None:
         """Raises OptionError when it cannot be taken."""
-        name = _POLICY_NAMES.get(key.key, key.key)
+        name = _OTHER_NAMES.get(key.key, key.key)
         if name == "version":
             return
         if not key.value:
             self._warnings.append(f"line {key.line}: {key.key} is empty, and says nothing")
-        elif plain_key(name) == "alias" or name == "LLAMA_ARG_ALIAS":
+        elif plain_key(name) == "alias":
             read.aliases = self._aliases(key)
         elif known := policy_key(name):
-            read.policy[known.key] = policy_text(key.key, key.value)
+            read.policy[known.key] = policy_text(name, key.value)
             self._said(known.key, key, lines)
         elif old.is_old_switch(name):
             old.take_switch(name, key.value)

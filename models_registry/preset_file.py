@@ -13,7 +13,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Model, ProtectedError
+from django.db.models import Model, RestrictedError
 
 from models_registry.catalogue import engine_catalogue
 from models_registry.engine_path import llama_server
@@ -156,21 +156,18 @@ class _Applying:
         return preset
 
     def _turn(self, preset: Preset, section: PresetSection) -> None:
-        """To the file that the section names, if the preset is the file's own."""
-        if preset.source != Source.PRESET_FILE:
-            path = model_path(section)
-            if path != preset.model_file.path:
-                raise NoModel(
-                    f"{where(section)}: {preset.name} runs {preset.model_file.path}, which was "
-                    f"{preset.get_source_display()}: rename the section, or let it name no model"
-                )
+        """To the file that the section names, if the preset is the presets file's own."""
+        if model_path(section) == preset.model_file.path:
             self._set_companions(preset.model_file, section)
-            return
-        model_file = self._model_file(section)
-        if model_file.pk != preset.model_file_id:
-            preset.model_file = model_file
+        elif preset.source == Source.PRESET_FILE:
+            preset.model_file = self._model_file(section)
             _save(preset)
             self._report.changed.append(preset.name)
+        else:
+            raise NoModel(
+                f"{where(section)}: {preset.name} runs {preset.model_file.path}, which was "
+                f"{preset.get_source_display()}: rename the section, or let it name no model"
+            )
 
     def _model_file(self, section: PresetSection) -> ModelFile:
         """Of a file that is not there too: it may come. Raises NoModel."""
@@ -232,7 +229,7 @@ class _Applying:
         try:
             with transaction.atomic():
                 _delete(preset)
-        except ProtectedError:
+        except RestrictedError:
             return "other presets have it as their base"
         return ""
 
