@@ -12,6 +12,7 @@ from django.http import HttpRequest
 from ninja.utils import check_csrf
 
 from models_registry.access import Asker
+from proxy.headers import RawHeaders
 from proxy.keys import key_in, note_use, stored_key
 from proxy.models import ApiKey, Scope
 from scheduler.protocol import Refused
@@ -24,14 +25,15 @@ def identify(request: HttpRequest) -> Asker:
         for name in ("Authorization", "X-Api-Key")
         if name in request.headers
     ]
+    return by_headers(headers) if headers else _by_session(request)
+
+
+def by_headers(headers: RawHeaders) -> Asker:
+    """By the key in them. Raises Refused when there is none, or none that may manage."""
     try:
-        return _by_key(key_in(headers)) if headers else _by_session(request)
+        return _by_key(key_in(headers))
     except DatabaseError as error:
-        raise Refused(
-            "auth_unavailable",
-            "Who asks cannot be checked at the moment.",
-            retry_after_seconds=1.0,
-        ) from error
+        raise _unavailable() from error
 
 
 def _by_key(text: bytes) -> Asker:
@@ -58,7 +60,20 @@ def _for_inference(key: str) -> Refused:
     )
 
 
+def _unavailable() -> Refused:
+    return Refused(
+        "auth_unavailable", "Who asks cannot be checked at the moment.", retry_after_seconds=1.0
+    )
+
+
 def _by_session(request: HttpRequest) -> Asker:
+    try:
+        return _asker_in_session(request)
+    except DatabaseError as error:
+        raise _unavailable() from error
+
+
+def _asker_in_session(request: HttpRequest) -> Asker:
     user = request.user
     if isinstance(user, AnonymousUser):
         raise Refused(

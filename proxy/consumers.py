@@ -22,6 +22,7 @@ from proxy.addressing import (
 from proxy.answers import Send, send_json, send_refusal
 from proxy.body import Body, Room, read_body
 from proxy.conf import ProxyConfig, proxy_config
+from proxy.downloads import Downloads
 from proxy.endpoints import (
     CARRIED,
     PROPS_OF_MODEL,
@@ -35,6 +36,7 @@ from proxy.filtering import Filtering
 from proxy.forwarding import Carriers, Forwarding, Order, interruption
 from proxy.headers import client_request_id, head_for_child, refuse_odd_headers
 from proxy.keys import Caller, KeyRing
+from proxy.model_changes import ModelChanges
 from proxy.parsing import Parsing
 from proxy.relay import AnswerCut, Reader, Relay
 from proxy.reloading import Reload, reload_asked
@@ -74,13 +76,16 @@ class GatewayApp:
         *,
         scheduler: SchedulerClient | None = None,
         keys: KeyRing | None = None,
+        downloads: Downloads | None = None,
     ) -> None:
         self._config = config or proxy_config()
         self._keys = keys or KeyRing(self._config)
         self._scheduler = scheduler or SchedulerClient(
             self._config.control_socket, self._config.reconnect_wait_seconds
         )
-        self._models = listing.ModelList()
+        self._downloads = downloads or Downloads()
+        self._changes = ModelChanges()
+        self._models = listing.ModelList(self._downloads)
         self._reload = Reload()
         self._carriers: Carriers | None = None
         self._running: set[Watch] = set()
@@ -126,6 +131,8 @@ class GatewayApp:
         """What abandoned answers still hold ends with the connection to the scheduler."""
         await self._keys.close()
         await self._models.close()
+        await self._downloads.close()
+        await self._changes.close()
         await self._reload.close()
         if self._carriers is not None:
             carriers, self._carriers = self._carriers, None
@@ -173,6 +180,12 @@ class GatewayApp:
                 payload: object = {"status": "ok"}
             case Kind.READY:
                 status, payload = await self._ready()
+            case Kind.FETCH:
+                seconds = self._config.body_timeout_seconds
+                payload = await self._changes.fetch(request.headers, request.receive, seconds)
+            case Kind.REMOVE:
+                query: bytes = request.scope["query_string"]
+                payload = await self._changes.remove(request.headers, query)
             case Kind.PROPS:
                 payload = listing.props(self._config)
             case Kind.MODEL:
@@ -208,13 +221,14 @@ class GatewayApp:
         try:
             await self._carry(carriage)
         except Refused as refused:
-            await relay.fail(refused, carriage.model)
+            told = await self._downloads.instead_of(refused, carriage.model)
+            await relay.fail(told, carriage.model)
         except Interrupted as interrupted:
             if interrupted.cause is Cause.SLOW_READER:
                 relay.cut("the client does not read its answer")
-            told = interruption(interrupted, self._config)
-            if told is not None:
-                await relay.fail(told, carriage.model)
+            reason = interruption(interrupted, self._config)
+            if reason is not None:
+                await relay.fail(reason, carriage.model)
         except AnswerCut:
             raise
         except Exception:

@@ -23,6 +23,8 @@ class Kind(StrEnum):
     PROPS = auto()  # the gateway; with a model in the query that one's child
     HEALTH = auto()
     READY = auto()
+    FETCH = auto()  # the management of models, as llama.cpp has it
+    REMOVE = auto()
 
 
 CARRIED = frozenset({Kind.FORWARD, Kind.LOOK})
@@ -114,8 +116,6 @@ NOT_CARRIED = frozenset(
 )
 """Paths of llama.cpp's: their clients are told that it is the gateway, not the address."""
 
-_NOT_CARRIED_METHODS = frozenset({("POST", "/models"), ("DELETE", "/models")})
-
 
 def _endpoint(
     kind: Kind,
@@ -146,6 +146,10 @@ def _endpoints() -> Iterator[Endpoint]:
 
 
 ENDPOINTS: dict[str, Endpoint] = {endpoint.path: endpoint for endpoint in _endpoints()}
+CHANGES: dict[tuple[str, str], Endpoint] = {
+    ("POST", "/models"): _endpoint(Kind.FETCH, "/models", ("POST",)),
+    ("DELETE", "/models"): _endpoint(Kind.REMOVE, "/models", ("DELETE",)),
+}
 PROPS_OF_MODEL = _endpoint(Kind.LOOK, "/props", ("GET",))
 
 _REFUSED_PATHS = frozenset(path for _, path in REFUSED)
@@ -171,6 +175,8 @@ def model_named(path: str) -> str:
 
 def find_endpoint(path: str, method: str) -> Endpoint:
     """Raises Refused: `not_found`, `not_supported`, or MethodNotAllowed."""
+    if (change := CHANGES.get((method, path))) is not None:
+        return change
     endpoint = ENDPOINTS.get(path)
     if endpoint is None and model_named(path):
         endpoint = _endpoint(Kind.MODEL, path)
@@ -178,13 +184,14 @@ def find_endpoint(path: str, method: str) -> Endpoint:
         return endpoint
     if (why := _refused(path, method)) is not None:
         raise Refused("not_supported", f"{method} {path} is not carried by this gateway: {why}.")
-    if path in NOT_CARRIED or (method, path) in _NOT_CARRIED_METHODS:
+    if path in NOT_CARRIED:
         raise Refused(
             "not_found", f"{method} {path} is one of llama.cpp's that this gateway does not carry."
         )
     if endpoint is None:
         raise Refused("not_found", f"There is no endpoint {method} {path} on this gateway.")
-    raise MethodNotAllowed(method, path, endpoint.methods)
+    changing = tuple(verb for verb, changed in CHANGES if changed == path)
+    raise MethodNotAllowed(method, path, endpoint.methods + changing)
 
 
 def _refused(path: str, method: str) -> str | None:

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from proxy.conf import ProxyConfig
+from proxy.downloads import Downloads
 from proxy.offered import Offer, Offered, problem_told
 from proxy.queries import DatabaseThread, Shared
 from scheduler.client import SchedulerClient
@@ -46,20 +47,28 @@ async def snapshot(scheduler: SchedulerClient) -> SnapshotState:
 class ModelList:
     """GET /models and GET /models/{id}, which clients poll."""
 
-    def __init__(self) -> None:
+    def __init__(self, downloads: Downloads) -> None:
+        self._downloads = downloads
         self._thread = DatabaseThread("model-list")
         self._presets = Shared(self._thread, Offer().presets, SPACING_SECONDS)
 
     async def body(self, scheduler: SchedulerClient) -> dict[str, Any]:
         """Raises Refused when the scheduler is away."""
         presets = await self._presets.ask()
+        coming = await self._downloads.entries()
         live = Live.of(await snapshot(scheduler))  # last: it is true for a moment only
-        return {"object": "list", "data": [live.entry(each) for each in presets if each.listed]}
+        listed = [live.entry(each) for each in presets if each.listed]
+        there = {each.name for each in presets}
+        more = [coming[name] for name in sorted(coming) if name not in there]
+        return {"object": "list", "data": [*listed, *more]}
 
     async def one(self, scheduler: SchedulerClient, name: str) -> dict[str, Any] | msgspec.Raw:
         """By its name or an alias, listed or not. Raises Refused `model_not_found` too."""
         presets = await self._presets.ask()
         found = next((each for each in presets if name in (each.name, *each.aliases)), None)
+        coming = await self._downloads.entries() if found is None else {}
+        if name in coming:
+            return coming[name]
         if found is None:
             raise Refused(
                 "model_not_found", f"There is no model {name!r}: GET /v1/models lists them."

@@ -42,6 +42,7 @@ ERRORS: dict[str, ErrorKind] = {
     "model_not_found": ErrorKind(404, False, "not_found_error"),
     "model_removed": ErrorKind(404, False, "not_found_error"),
     "model_not_loaded": ErrorKind(400, False, _CLIENT),
+    "model_downloading": ErrorKind(503, True, _UNAVAILABLE),
     "model_not_ready": ErrorKind(503, True, _UNAVAILABLE),
     "model_too_large": ErrorKind(503, False, _UNAVAILABLE),
     "preset_invalid": ErrorKind(503, False, _UNAVAILABLE),

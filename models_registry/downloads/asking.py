@@ -131,6 +131,11 @@ def forget(download: int) -> None:
     tokens.forget(download)
 
 
+def unfinished() -> list[Download]:
+    """What is not there yet, the oldest first."""
+    return list(Download.objects.filter(state__in=Download.UNFINISHED).order_by("pk"))
+
+
 def unfinished_of(name: str) -> Download | None:
     """The one that will be offered by this name, or was asked for by it."""
     found = Download.objects.filter(state__in=Download.UNFINISHED, name=name).first()

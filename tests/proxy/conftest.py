@@ -9,8 +9,22 @@ import pytest
 
 from proxy.conf import ProxyConfig
 from proxy.consumers import GatewayApp
+from scheduler.protocol import Refused
 
 from .fakes import FakeChild, FakeScheduler, Script, fake_child
+
+
+class NoDownloads:
+    """Nothing is being fetched, and no database is asked."""
+
+    async def entries(self) -> dict[str, Any]:
+        return {}
+
+    async def instead_of(self, refused: Refused, model: str) -> Refused:
+        return refused
+
+    async def close(self) -> None:
+        pass
 
 
 class House:
@@ -30,7 +44,9 @@ def house(tmp_path: Path) -> Callable[..., Any]:
     """`async with house(script, ...)`: one child a script, granted in this order."""
 
     @asynccontextmanager
-    async def opened(*scripts: Script, keys: Any = None, **settings: Any) -> AsyncIterator[House]:
+    async def opened(
+        *scripts: Script, keys: Any = None, downloads: Any = None, **settings: Any
+    ) -> AsyncIterator[House]:
         config = ProxyConfig(
             control_socket=tmp_path / "control.sock",
             temp_folder=tmp_path / "tmp",
@@ -44,7 +60,12 @@ def house(tmp_path: Path) -> Callable[..., Any]:
                 for path, script in zip(paths, scripts, strict=True)
             ]
             scheduler = FakeScheduler([str(path) for path in paths])
-            app = GatewayApp(config, scheduler=scheduler, keys=keys)  # type: ignore[arg-type]
+            app = GatewayApp(
+                config,
+                scheduler=scheduler,  # type: ignore[arg-type]
+                keys=keys,
+                downloads=downloads or NoDownloads(),  # type: ignore[arg-type]
+            )
             yield House(app, scheduler, children)
             await app.close()
 
