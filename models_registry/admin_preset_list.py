@@ -87,6 +87,7 @@ class PresetListAdmin(HistoryAdmin):
         "name", "aliases__name", "tags", "model_file__path", "model_file__metadata__name",
     ]  # fmt: skip
     list_select_related = ["model_file", "group"]
+    change_list_template = "admin/models_registry/preset/change_list.html"
     list_after_template = "admin/models_registry/preset/states.html"
     list_per_page = 100
 

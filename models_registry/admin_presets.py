@@ -18,15 +18,17 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.safestring import SafeString
 
-from models_registry import admin_fit, fitting, history, live
+from models_registry import admin_fit, admin_import, fitting, history, live
 from models_registry.admin_asking import PINS, WISHES, ask
 from models_registry.admin_base import NOTHING, OBJECTS, file_problem, may_do_everything, told
+from models_registry.admin_import import export_selected
 from models_registry.admin_preset_bulk import clone_selected, organise_selected
 from models_registry.admin_preset_list import PresetListAdmin, fresh, state_told
 from models_registry.cloning import clone
 from models_registry.describing import described
 from models_registry.errors import ManagementRefused
 from models_registry.memory_shown import fit_shown, measured_shown, running_shown
+from models_registry.metadata_shown import metadata_shown
 from models_registry.models import Alias, Preset
 from models_registry.preset_form import PresetForm
 from models_registry.preset_sections import sections
@@ -92,6 +94,7 @@ class PresetAdmin(PresetListAdmin):
                 actions[verb] = (partial(_act, verb), verb, label)
             label = "Change tags, group and profiles of the selected presets"
             actions["organise"] = (organise_selected, "organise", label)
+        actions["export"] = (export_selected, "export", "Export the selected presets (INI)")
         if self.has_add_permission(request):
             actions["clone"] = (clone_selected, "clone", "Clone the selected presets")
         return actions
@@ -115,7 +118,7 @@ class PresetAdmin(PresetListAdmin):
         if isinstance(answer, TemplateResponse) and answer.context_data is not None:
             preset = answer.context_data.get("original")
             if preset is not None:
-                stored = Preset.objects.select_related("model_file").get(pk=preset.pk)
+                stored = Preset.objects.select_related("model_file__metadata").get(pk=preset.pk)
                 answer.context_data |= self._beside(request, stored)
         return answer
 
@@ -136,6 +139,7 @@ class PresetAdmin(PresetListAdmin):
             "started": started,
             "fit": fit_shown(lambda: fitting.fit_of(preset)),
             "file_problem": file_problem(preset.model_file),
+            "header": metadata_shown(preset.model_file),
         }
 
     def _now(self, request: HttpRequest, preset: Preset) -> SafeString:
@@ -169,6 +173,7 @@ class PresetAdmin(PresetListAdmin):
         view = self.admin_site.admin_view
         return [
             *admin_fit.urls(self),
+            *admin_import.urls(self),
             path("<int:pk>/now/", self.now_view, name="models_registry_preset_now"),
             path("<int:pk>/clone/", view(self.clone_view), name="models_registry_preset_clone"),
             *(

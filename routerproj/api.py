@@ -11,6 +11,7 @@ from typing import Any
 from ninja import NinjaAPI
 
 from models_registry import api as registry
+from models_registry import import_api as importing
 from models_registry import sharing_api as sharing
 from models_registry.access import Needs
 from models_registry.downloads.api import downloads
@@ -46,6 +47,7 @@ api.add_router("/rescan", registry.rescan)
 api.add_router("/presets", registry.presets)
 api.add_router("/fit", registry.fit)
 api.add_router("/aliases", registry.aliases)
+api.add_router("", importing.files)
 api.add_router("/groups", sharing.groups)
 api.add_router("/profiles", sharing.profiles)
 api.add_router("/global-preset", sharing.global_preset)
