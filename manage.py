@@ -10,11 +10,18 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line
 
 
+PAGELESS = ("runscheduler", "runjobs")
+"""Commands of processes that show no page: what only pages need costs each of them a third of its
+start."""
+
+
 def main() -> None:
     os.umask(0o077)  # what we write is for our account: the database holds sessions and digests
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "routerproj.settings")
     if sys.argv[1:2] == ["runserver"]:
         os.environ.setdefault("CORRAL_DAPHNE", "1")  # Django's own serves no ASGI
+    if sys.argv[1:2] and sys.argv[1] in PAGELESS:
+        os.environ["CORRAL_PAGELESS"] = "1"
     try:
         execute_from_command_line(sys.argv)
     except ImproperlyConfigured as error:

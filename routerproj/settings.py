@@ -199,6 +199,12 @@ INSTALLED_APPS = [
     "proxy",
     "routerproj",
 ]
+if env.flag("CORRAL_PAGELESS", default=False):
+    # manage.py sets it for the processes that show no page: nothing of the pages is imported there.
+    INSTALLED_APPS = [app for app in INSTALLED_APPS if app not in ("unfold", "ninja")]
+    INSTALLED_APPS[INSTALLED_APPS.index("django.contrib.admin")] = (
+        "django.contrib.admin.apps.SimpleAdminConfig"
+    )
 if env.flag("CORRAL_DAPHNE", default=False):
     # It replaces `runserver` and must stand before staticfiles; 27 MB a process, so only when
     # asked: manage.py asks for `runserver`, serve for `--server daphne`.

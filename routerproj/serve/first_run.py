@@ -17,6 +17,7 @@ from models_registry.errors import ModelsFolderMissing
 from models_registry.models import Preset, Source
 from models_registry.registration import register_model
 from models_registry.sources.reading import Places
+from models_registry.tables import missing_migrations
 from models_registry.validation import file_problem
 from proxy.keys import create_key
 from proxy.models import ApiKey
@@ -36,7 +37,8 @@ class Credentials:
 
 def prepare_database() -> None:
     """Every start: an update brings its own migrations."""
-    call_command("migrate", interactive=False, verbosity=0)
+    if missing_migrations():
+        call_command("migrate", interactive=False, verbosity=0)
 
 
 def first_credentials() -> Credentials | None:

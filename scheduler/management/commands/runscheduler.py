@@ -13,9 +13,9 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection
-from django.db.migrations.executor import MigrationExecutor
 
 from models_registry.engine_path import llama_server
+from models_registry.tables import missing_migrations
 from scheduler.collecting import collect_seldom
 from scheduler.conf import SchedulerConfig, scheduler_config
 from scheduler.limits import fixed_limits
@@ -56,8 +56,7 @@ class Command(BaseCommand):
 def _require_migrated_tables() -> None:
     """Raises CommandError. A database that is away is no reason to stop: it is asked again."""
     try:
-        executor = MigrationExecutor(connection)
-        missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
+        missing = missing_migrations()
     except DatabaseError as failure:
         logger.warning("the database does not answer yet: %s", failure)
         return
@@ -65,7 +64,7 @@ def _require_migrated_tables() -> None:
         connection.close()
     if missing:
         raise CommandError(
-            f"{len(missing)} migrations have not been run on the database: "
+            f"{missing} migrations have not been run on the database: "
             "run `manage.py migrate` first (`manage.py serve` does it by itself)"
         )
 
