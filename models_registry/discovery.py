@@ -23,7 +23,6 @@ from models_registry.discovery_plan import FileRow, Plan, PresetRow, Rows, plan
 from models_registry.models import Alias, ModelFile, Preset, Source
 from models_registry.preset_file import PresetsReport
 from models_registry.revision import bump
-from models_registry.sources.found import Stamp
 from models_registry.sources.reading import CALLED, Places, Reading, read_sources
 
 REASON = "a rescan"
@@ -32,6 +31,9 @@ REASON = "a rescan"
 MOST_NEW = 500
 """New models in one transaction: while it lasts, half a second, nobody else can write."""
 
+MOST_LINES = 100
+"""Of a report for people: the admin lists the rows themselves."""
+
 _BATCH = 500
 _FILE_FIELDS = ["path", "size", "mmproj", "draft", "missing_since"]
 
@@ -39,8 +41,7 @@ _FILE_FIELDS = ["path", "size", "mmproj", "draft", "missing_since"]
 @dataclass(slots=True)
 class Report:
     """What a rescan did, by preset name or path; `conflicts`, `problems`, `notes` and `vanished`
-    (sources that could not be listed) are sentences. `stamps` are the states of the files of each
-    model that was found, by its path: nobody need look at them again. `presets_file` is what the
+    (sources that could not be listed) are sentences. `presets_file` is what the
     presets file did; with a `presets_fault`, which names its lines, nothing was changed."""
 
     found: dict[str, int] = field(default_factory=dict)
@@ -52,7 +53,6 @@ class Report:
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     vanished: list[str] = field(default_factory=list)
-    stamps: dict[str, Stamp] = field(default_factory=dict)
     presets_file: PresetsReport | None = None
     presets_fault: str = ""
 
@@ -67,7 +67,13 @@ class Report:
         return [*self.vanished, *self.presets_fault.splitlines()]
 
     def lines(self) -> list[str]:
-        """For people; the first line is a summary."""
+        """For people, at most MOST_LINES; the first line is a summary."""
+        told = [self._summary(), *self._details()]
+        if len(told) > MOST_LINES:
+            told[MOST_LINES - 1 :] = [f"and {len(told) - MOST_LINES + 1} lines more"]
+        return told
+
+    def _summary(self) -> str:
         done = [
             f"{len(names)} {word}"
             for word, names in (
@@ -82,8 +88,10 @@ class Report:
             f"{count} {'model' if count == 1 else 'models'} in {CALLED[Source(source)]}"
             for source, count in self.found.items()
         )
+        return f"{found or 'no source could be read'}: {', '.join(done) or 'nothing changed'}"
+
+    def _details(self) -> list[str]:
         return [
-            f"{found or 'no source could be read'}: {', '.join(done) or 'nothing changed'}",
             *self.faults,
             *(f"new: {name}" for name in self.added),
             *(f"missing: {path}" for path in self.missing),
@@ -125,7 +133,6 @@ def _transaction(reading: Reading, with_file: bool) -> tuple[Plan, PresetsReport
 
 
 def _report(reading: Reading, done: list[Plan]) -> Report:
-    models = [model for _, contents in reading.sources for model in contents.models]
     return Report(
         found={source.value: len(contents.models) for source, contents in reading.sources},
         added=sorted(name for made in done for name in made.new_presets),
@@ -136,7 +143,6 @@ def _report(reading: Reading, done: list[Plan]) -> Report:
         problems=[line for _, contents in reading.sources for line in contents.problems],
         notes=[line for made in done for line in made.notes],
         vanished=reading.vanished,
-        stamps={model.path: model.stamp for model in models},
         presets_fault=reading.presets_fault,
     )
 

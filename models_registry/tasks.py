@@ -7,8 +7,9 @@ from models_registry.indexing import index_soon
 from models_registry.sources.reading import Places, configured_places
 
 NOTHING = (
-    "no models folder is known here: name it with --models-dir FOLDER (of serve, or of "
-    "`manage.py rescan`, which does not see serve's), or set CORRAL_MODELS_DIR for both"
+    "there is no folder to look into: name one with --models-dir FOLDER (of serve, or of "
+    "`manage.py rescan`, which does not see serve's), or set CORRAL_MODELS_DIR for both; "
+    "CORRAL_HF_CACHE and CORRAL_OLLAMA_MODELS name the other sources"
 )
 
 

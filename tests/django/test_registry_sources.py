@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,8 +63,11 @@ def test_each_source_is_told_in_the_rows_and_in_the_report(stage: Stage) -> None
     )
 
 
-def test_a_second_rescan_of_all_sources_writes_nothing(stage: Stage) -> None:
-    gguf(stage.folder / "p" / "dir.gguf")
+def test_a_second_rescan_of_all_sources_writes_nothing_and_asks_little(
+    stage: Stage, django_assert_max_num_queries: Any
+) -> None:
+    for number in range(20):
+        gguf(stage.folder / "p" / str(number) / "dir.gguf")
     for tag in ("Q8_0", "Q4_0"):
         stage.hub.add("user/repo", f"m-{tag}.gguf")
     for name in ("a/latest", "a/8b"):
@@ -71,10 +75,21 @@ def test_a_second_rescan_of_all_sources_writes_nothing(stage: Stage) -> None:
     stage.scan()
     before = registry_revision()
 
-    report = stage.scan()
+    with django_assert_max_num_queries(4):
+        report = stage.scan()
 
     assert not report.changed
     assert registry_revision() == before
+
+
+def test_a_report_for_people_is_bounded(stage: Stage) -> None:
+    for number in range(120):
+        gguf(stage.folder / f"{number}.gguf")
+
+    lines = stage.scan().lines()
+
+    assert len(lines) == discovery.MOST_LINES
+    assert lines[-1] == "and 22 lines more"
 
 
 def test_what_is_made_stands_in_the_history_as_a_rescans(stage: Stage) -> None:

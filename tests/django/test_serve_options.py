@@ -23,6 +23,8 @@ def test_llama_servers_router_flags_are_taken_by_their_names() -> None:
             *("--host", "0.0.0.0"),
             *("--port", "0"),
             *("--models-dir", "models"),
+            "--no-hf-cache",
+            *("--ollama-models", "auto"),
             *("--models-max", "2"),
             "--no-models-autoload",
             *("--api-key", "one,two"),
@@ -35,6 +37,8 @@ def test_llama_servers_router_flags_are_taken_by_their_names() -> None:
         host="0.0.0.0",
         port=0,
         models_dir="models",
+        hf_cache="0",
+        ollama_models="auto",
         models_max=2,
         models_autoload=False,
         api_keys=("one", "two"),
@@ -137,13 +141,15 @@ def test_a_file_without_keys_is_refused(tmp_path: Path, content: bytes | None) -
 
 
 def test_the_processes_see_the_command_line_in_their_environment() -> None:
-    options = parse(["--models-max", "0", "--no-models-autoload", "--api-key", "k"], DEFAULTS)
+    tokens = ["--models-max", "0", "--no-models-autoload", "--api-key", "k", "--no-hf-cache"]
+    options = parse([*tokens, "--ollama-models", "/o"], DEFAULTS)
 
     environment = child_environment({"PATH": "/bin", "CORRAL_MODELS_MAX": "7"}, options, {"a": "1"})
 
     assert environment["PATH"] == "/bin"
     assert environment["CORRAL_MODELS_MAX"] == "0"
     assert environment["CORRAL_MODELS_AUTOLOAD"] == "0"
+    assert (environment["CORRAL_HF_CACHE"], environment["CORRAL_OLLAMA_MODELS"]) == ("0", "/o")
     assert environment["CORRAL_API_KEYS"] == "k"
     assert environment["CORRAL_COMMAND_LINE"] == '{"a": "1"}'
 
