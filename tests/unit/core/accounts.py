@@ -32,6 +32,8 @@ from scheduler.core.sizes import (
     Grant,
     Need,
     Shape,
+    loaded,
+    loading,
 )
 from scheduler.core.values import Code, Kind, PresetName, PresetSpec
 
@@ -52,6 +54,7 @@ class Accounts:
         self.figures: dict[int, Need] = {}  # what its preset's figures say of such a grant
         self.presets: dict[int, PresetSpec] = {}
         self.going: set[int] = set()
+        self.has_loaded: set[int] = set()  # so that what it reads next is a wake
         self.fell_asleep: set[int] = set()  # and hold what they held, as long as somebody reads
         self.exits: list[tuple[float, Need, bool]] = []  # whether a reading has come since
         self.surplus: dict[PresetName, Counter[str]] = {}
@@ -74,14 +77,14 @@ class Accounts:
             case AllocationReported(instance, need) if instance in self.held:
                 self._note_allocation(instance, need)
             case SleepingReported(instance) if instance in self.held:
+                self.has_loaded.add(instance)
                 self.moods[instance] = "sleeping"
                 self.fell_asleep.add(instance)
                 self._free_the_sleepers()
             case LoadingReported(instance) if instance in self.held:
                 self._wakes(instance, "loading")
             case ReadyReported(instance) if instance in self.held:
-                self._wakes(instance, "loaded")
-                self.moods[instance] = "loaded"
+                self._note_ready(instance)
             case Exited(instance, exit) if instance in self.held:
                 if exit.out_of_memory:
                     self.ran_out.add(self.presets[instance].name)
@@ -95,6 +98,13 @@ class Accounts:
             self.fell_asleep.discard(instance)
             self.held[instance] = NO_NEED
 
+    def _note_ready(self, instance: int) -> None:
+        self._wakes(instance, "loaded")
+        self.moods[instance] = "loaded"
+        if instance in self.has_loaded:
+            self.held[instance] = loaded(self.awake[instance])
+        self.has_loaded.add(instance)
+
     def _wakes(self, instance: int, mood: str) -> None:
         self.fell_asleep.discard(instance)
         if self.moods[instance] == "sleeping":
@@ -104,13 +114,15 @@ class Accounts:
         self.held[instance] = need
         if self.moods[instance] == "sleeping":
             return
-        self.awake[instance] = need
         ran, grant, raw = self.presets[instance], self.grants[instance], self.figures[instance]
+        self.awake[instance] = loading(need, grant.need.passing)
+        raw = loaded(raw)
         spec = self.current.get(ran.name)
         known = (ran.fingerprint, ran.shape)
         if grant.need and spec is not None and (spec.fingerprint, spec.shape) == known:
             if any(
-                on_each(grant.need, {}).get(d, 0) < size for d, size in on_each(raw, {}).items()
+                on_each(loaded(grant.need), {}).get(d, 0) < size
+                for d, size in on_each(raw, {}).items()
             ):
                 return  # L6: it was granted all there is
             over = Counter(on_each(need, {}))

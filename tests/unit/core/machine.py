@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
-from scheduler.core.sizes import HOST, DeviceId, DeviceReading, FileId, FixedShape, Need
+from scheduler.core.sizes import (
+    HOST,
+    DeviceId,
+    DeviceReading,
+    FileId,
+    FixedShape,
+    Need,
+    loaded,
+)
 
 from .memory import sized
 from .referee import Referee
@@ -36,20 +45,21 @@ def a_shape(name: str, chance: Random) -> dict[str, Any]:
     cache = chance.choice([(0,), (1, 2), (1, 2, 4)])
     grows = cache if chance.random() < 0.5 else (0,) * len(cache)
     layers = chance.choice([(2, 2, 2), (1, 4, 1, 2)])
-    return {
-        "open": model(
-            *layers,
-            cache=cache,
-            devices=chance.choice([(A,), (A, B)]),
-            file=file,
-            mapped=tuple(sum(layers[: len(layers) - n]) for n in range(len(layers) + 1)),
-            device_compute=cache,
-            host_compute=((0,) * len(cache), cache),
-            host_fixed=chance.choice([0, 1]),
-            first_device_fixed=chance.choice([(), grows]),
-            spread_compute=chance.choice([((), ()), (tuple(2 * n for n in cache), cache)]),
-        )
-    }
+    shape = model(
+        *layers,
+        cache=cache,
+        devices=chance.choice([(A,), (A, B)]),
+        file=file,
+        mapped=tuple(sum(layers[: len(layers) - n]) for n in range(len(layers) + 1)),
+        device_compute=cache,
+        host_compute=((0,) * len(cache), cache),
+        host_fixed=chance.choice([0, 1]),
+        first_device_fixed=chance.choice([(), grows]),
+        spread_compute=chance.choice([((), ()), (tuple(2 * n for n in cache), cache)]),
+        receiving=chance.choice([(), (), (B,), (A, B)]),
+    )
+    layers_told = tuple(replace(layer, largest=layer.weights) for layer in shape.layers)
+    return {"open": replace(shape, layers=layers_told)}
 
 
 class Machine:
@@ -114,7 +124,7 @@ class Machine:
     def allocated(self, number: int) -> Need:
         """As granted, or a little more or less on each device; a sleeper keeps next to nothing."""
         accounts = self.referee.accounts
-        need = accounts.grants[number].need
+        need = loaded(accounts.grants[number].need)
         if accounts.moods[number] == "sleeping":
             return Need(tuple((device, 1) for device, _ in need.own[:1]))
         own = ((d, max(0, size + self.chance.choice([-1, 0, 0, 0, 1]))) for d, size in need.own)
