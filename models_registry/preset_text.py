@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from models_registry.catalogue import Catalogue, Kind
+from models_registry.ini import key_lines
 
 
 def preset_text(name: str, argv: Sequence[str], catalogue: Catalogue) -> str:
     """`argv` are the arguments that were rendered with the same catalogue."""
-    lines = (f"{key} = {value}\n" for key, value in _pairs(argv, catalogue))
-    return f"[{name}]\n{''.join(lines)}"
+    pairs = _pairs(argv, catalogue)
+    lines = chain.from_iterable(key_lines(key, value) for key, value in pairs)
+    return "\n".join((f"[{name}]", *lines, ""))
 
 
 def _pairs(argv: Sequence[str], catalogue: Catalogue) -> Iterator[tuple[str, str]]:
