@@ -19,7 +19,6 @@ from models_registry.errors import EngineMissing, OptionError
 from models_registry.groups import NO_GROUP, GroupRules, rules_of
 from models_registry.hiding import Candidate, hidden_names
 from models_registry.inheritance import Layers, global_row
-from models_registry.inheritance import model_file_layer as model_file_layer
 from models_registry.memory_options import memory_options
 from models_registry.model_paths import FilesState, files_state
 from models_registry.models import Measurement, ModelFile, Preset, Profile, Source
@@ -310,10 +309,14 @@ def _bounds(
 def _with_devices(
     options: tuple[EffectiveOption, ...], devices: str | None
 ) -> tuple[EffectiveOption, ...]:
-    """An option says it above the environment."""
-    if devices is None or any(option.key == "device" for option in options):
+    """A preset's option says it above the preset's environment, and that above what is set for all
+    presets."""
+    if devices is None:
         return options
-    return (*options, EffectiveOption("device", devices, Layer.PRESET))
+    if any(option.key == "device" and option.layer > Layer.GLOBAL for option in options):
+        return options
+    others = (option for option in options if option.key != "device")
+    return (*others, EffectiveOption("device", devices, Layer.PRESET, "the preset's environment"))
 
 
 def devices_of(options: Mapping[str, str], engine: Engine) -> tuple[str, ...]:

@@ -81,8 +81,11 @@ def test_visible_devices_become_the_option_that_names_them(
     assert spec("a").env == {"GGML_X": "1"}
     assert spec("a").devices == ("CUDA1",)
     catalogue = launch.engine_catalogue(launch.llama_server())
-    shown = {option.key: option.value for option in effective_options(preset, catalogue)}
-    assert shown["device"] == "CUDA1"
+    shown = {option.key: option for option in effective_options(preset, catalogue)}
+    assert (shown["device"].value, shown["device"].where) == ("CUDA1", "the preset's environment")
+    monkeypatch.setenv("LLAMA_ARG_DEVICE", "CUDA0")  # for all presets
+    assert spec("a").devices == ("CUDA1",)
+    monkeypatch.delenv("LLAMA_ARG_DEVICE")
     assert spec("b").devices == ("CUDA0",)
     assert spec("b").env == {}
     assert "there is no device 5: CUDA0, CUDA1" in spec("c").problem
