@@ -1,4 +1,4 @@
-"""All tests, in lanes side by side, on compiled sources; with arguments it is pytest.
+"""All tests, in lanes side by side; with arguments it is pytest.
 
 Much of a lane's time goes by in waiting for processes that start, stop or answer: four lanes keep
 two cores busy. Each is a pytest of its own, with a state folder of its own (tests/state_folder.py),
@@ -7,7 +7,6 @@ and is shown whole when it ends. A signal ends them all as Ctrl-C does, with wha
 
 from __future__ import annotations
 
-import compileall
 import os
 import signal
 import subprocess
@@ -18,7 +17,6 @@ from pathlib import Path
 from typing import IO
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("benchmarks", "models_registry", "proxy", "routerproj", "scheduler", "tests")
 LANES = {
     "near": ["tests", "--ignore=tests/process", "--ignore=tests/e2e", "--ignore=tests/browser"],
     "process": ["tests/process"],
@@ -32,8 +30,6 @@ def main(arguments: list[str]) -> int:
     if arguments:
         os.chdir(ROOT)
         os.execv(sys.executable, [*command, *arguments])
-    for package in PACKAGES:  # else each of a thousand processes may have to do it
-        compileall.compile_dir(ROOT / package, quiet=1)
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="corral-tests-") as logs:
         running = {
@@ -59,6 +55,8 @@ Lane = tuple[subprocess.Popen[bytes], IO[str]]
 def _started(name: str, command: list[str], log: Path) -> Lane:
     said = log.open("w+", errors="replace")
     environment = os.environ | {"CORRAL_TESTS": name}
+    # Some thousand processes would compile the same files, and each lane all that pytest rewrites
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=said, stderr=said), said
 
 
