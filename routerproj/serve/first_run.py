@@ -21,6 +21,7 @@ from models_registry.tables import missing_migrations
 from models_registry.validation import file_problem
 from proxy.keys import create_key
 from proxy.models import ApiKey
+from routerproj.serve.fetching import offer_or_fetch
 
 ACCOUNT = "admin"
 KEY_NAME = "first run"
@@ -56,8 +57,11 @@ def first_credentials() -> Credentials | None:
     return Credentials(ACCOUNT, password, api_key)
 
 
-def offer_models(places: Places, *, model: str, demo: bool) -> tuple[list[str], str]:
-    """What there is to serve: lines for people, and the name of the preset of `model`.
+def offer_models(
+    places: Places, *, model: str, demo: bool, fetched: tuple[str, str] = ("", "")
+) -> tuple[list[str], str]:
+    """What there is to serve: lines for people, and the name of the preset to load. `fetched` is
+    the kind and the target of a download, or empty.
 
     Raises ModelsFolderMissing or NotRegistered for what the command line names and is not there.
     """
@@ -75,6 +79,10 @@ def offer_models(places: Places, *, model: str, demo: bool) -> tuple[list[str], 
     if model:
         loaded = register_model(Path(model).expanduser().absolute()).name
         lines.append(f"{model} is offered as {loaded}")
+    kind, target = fetched
+    if kind:
+        line, loaded = offer_or_fetch(kind, target)
+        lines.append(line)
     return lines, loaded
 
 

@@ -22,6 +22,7 @@ from models_registry.errors import EngineMissing, ModelsFolderMissing, NotRegist
 from models_registry.sources.reading import places_of
 from routerproj.serve import first_run
 from routerproj.serve.engine_environment import warnings_about
+from routerproj.serve.fetching import wanted
 from routerproj.serve.listening import CannotListen, is_loopback, listen, url_of
 from routerproj.serve.options import USAGE, BadOption, HelpWanted, ServeOptions, parse
 from routerproj.serve.output import Output, box, curl_line
@@ -86,6 +87,7 @@ def understand(tokens: Sequence[str]) -> tuple[ServeOptions, dict[str, str]]:
             f"--no-auth would let anybody who reaches {options.host} use the models:"
             " it is only for a loopback address such as 127.0.0.1"
         )
+    wanted(options)
     if options.api_key_file:
         options = replace(options, api_keys=(*options.api_keys, *keys_of(options.api_key_file)))
     command_line = dict(settings.CORRAL_COMMAND_LINE)
@@ -152,7 +154,9 @@ def run(options: ServeOptions, command_line: Mapping[str, str], output: Output) 
             ollama_models=options.ollama_models,
             models_preset=options.models_preset,
         )
-        lines, load = first_run.offer_models(places, model=options.model, demo=settings.CORRAL_DEMO)
+        lines, load = first_run.offer_models(
+            places, model=options.model, demo=settings.CORRAL_DEMO, fetched=wanted(options)
+        )
         for line in lines:
             output.say(f"  {line}")
         if credentials is not None:

@@ -45,6 +45,9 @@ class ServeOptions:
     models_autoload: bool = True
     models_memory_margin: str = ""
     model: str = ""
+    hf_repo: str = ""
+    hf_file: str = ""
+    model_url: str = ""
     engine: tuple[str, ...] = field(default=())
 
 
@@ -114,6 +117,13 @@ WITH_VALUE: Mapping[str, tuple[str, Callable[[str, str], Any]]] = {
     "--models-memory-margin": ("models_memory_margin", _margin),
     "-m": ("model", _text),
     "--model": ("model", _text),
+    "-hf": ("hf_repo", _text),
+    "-hfr": ("hf_repo", _text),
+    "--hf-repo": ("hf_repo", _text),
+    "-hff": ("hf_file", _text),
+    "--hf-file": ("hf_file", _text),
+    "-mu": ("model_url", _text),
+    "--model-url": ("model_url", _text),
 }
 
 FLAGS: Mapping[str, tuple[str, Any]] = {
@@ -123,12 +133,14 @@ FLAGS: Mapping[str, tuple[str, Any]] = {
     "--no-models-autoload": ("models_autoload", False),
 }
 
-_DOWNLOADS = "is not supported yet: download the file into the folder of --models-dir"
 _FIXED_CORS = "is not supported: Corral answers GET, POST and DELETE, any header, no credentials"
 
 REFUSED: Mapping[str, str] = {
-    **dict.fromkeys(("-hf", "-hfr", "--hf-repo", "-hff", "--hf-file"), _DOWNLOADS),
-    **dict.fromkeys(("-mu", "--model-url", "-dr", "--docker-repo"), _DOWNLOADS),
+    **dict.fromkeys(
+        ("-dr", "--docker-repo"),
+        "is not supported: Corral fetches from Hugging Face (-hf), from a URL (-mu), and in the "
+        "admin from Ollama's registry",
+    ),
     **dict.fromkeys(
         ("--cors-methods", "--cors-headers", "--cors-credentials", "--no-cors-credentials"),
         _FIXED_CORS,
@@ -155,6 +167,10 @@ Serves the gateway and the admin; starts and watches the scheduler, web and jobs
   --models-autoload, --no-models-autoload
                           load a model when it is asked for (yes)    LLAMA_ARG_MODELS_AUTOLOAD
   -m, --model PATH        offer this file too, and load it
+  -hf, --hf-repo USER/REPO[:QUANT]
+                          the same of Hugging Face; fetched first where it is not in the cache
+  -hff, --hf-file FILE    this file of that repository
+  -mu, --model-url URL    the same of a URL (docs/downloads.md says which hosts)
   --api-key KEYS          further keys, separated by commas; other   LLAMA_API_KEY
                           accounts see them in the process list: the
                           variable and the file are not seen there

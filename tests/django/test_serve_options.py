@@ -93,8 +93,7 @@ def test_the_rest_is_the_engines_in_its_order() -> None:
         ),
         (["--models-memory-margin", "CUDA0=1,CUDA0=2"], "--models-memory-margin"),
         (["--models-memory-margin="], "--models-memory-margin needs a value"),
-        (["-hf", "org/model"], "-hf"),
-        (["--hf-repo", "org/model"], "--hf-repo"),
+        (["--docker-repo", "ai/model"], "--docker-repo"),
         (["--cors-credentials"], "--cors-credentials"),
     ],
 )

@@ -155,7 +155,6 @@ async def test_autoload_is_asked_for_as_in_llama_cpp(house, query, asked):
     [
         ("POST", "/models/load"),
         ("POST", "/models/unload"),
-        ("DELETE", "/models"),
         ("POST", "/v1/streams/lookup"),
     ],
 )
