@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket as sockets
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -26,6 +26,7 @@ from .protocol import (
     Cancel,
     Ended,
     Granted,
+    Happened,
     Load,
     Operation,
     Ping,
@@ -37,6 +38,7 @@ from .protocol import (
     Shutdown,
     Snapshot,
     SnapshotState,
+    Subscribe,
     Unload,
 )
 
@@ -167,6 +169,14 @@ class SchedulerClient:
             connection.hold(lease)
             return lease
 
+    async def happenings(self) -> AsyncIterator[Happened]:
+        """What happens to presets from now on, as long as the connection lasts; a first one that
+        only has the number of the last change before. Raises ConnectionLost, or Refused when nobody
+        answers."""
+        connection = await self._within(CALL_SECONDS)
+        async for ok in connection.subscribe():
+            yield msgspec.convert(ok, Happened)
+
     async def snapshot(self) -> SnapshotState:
         return msgspec.convert(await self._call(Snapshot), SnapshotState)
 
@@ -256,6 +266,7 @@ class _Connection(asyncio.Protocol):
         self.broken = asyncio.Event()
         self.leases: set[Lease] = set()
         self._askers: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._listeners: dict[int, asyncio.Queue[dict[str, Any] | None]] = {}
         self._ids = count(1)
         self._received = b""
         self._unsent: list[bytes] = []
@@ -304,6 +315,22 @@ class _Connection(asyncio.Protocol):
         finally:
             self._askers.pop(operation.id, None)
 
+    async def subscribe(self) -> AsyncIterator[dict[str, Any]]:
+        """Every reply to a subscription, until the connection breaks: raises ConnectionLost."""
+        if self._transport is None or self._transport.is_closing():
+            raise ConnectionLost
+        ask = Subscribe(self.next_id())
+        told: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self._listeners[ask.id] = told
+        try:
+            self.tell(ask)
+            while (ok := await told.get()) is not None:
+                yield ok
+            raise ConnectionLost
+        finally:
+            self._listeners.pop(ask.id, None)
+            self.tell(Cancel(self.next_id(), ask.id))
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not by isinstance: uvloop's transports are none of asyncio's classes.
         self._transport = cast(asyncio.Transport, transport)
@@ -337,8 +364,13 @@ class _Connection(asyncio.Protocol):
         for asker in self._askers.values():
             if not asker.done():
                 asker.set_exception(ConnectionLost())
+        for told in self._listeners.values():
+            told.put_nowait(None)
 
     def _answer(self, reply: Reply) -> None:
+        if (told := self._listeners.get(reply.id)) is not None:
+            told.put_nowait(reply.ok)
+            return
         asker = self._askers.get(reply.id)
         if asker is None or asker.done():
             return

@@ -170,6 +170,11 @@ class Explain(_Operation, tag="explain", frozen=True):
     target: int | None = None
 
 
+class Subscribe(_Operation, tag="subscribe", frozen=True):
+    """Every change of a preset's state from now on, each as a reply with this id (Happened); the
+    first one holds nothing but the number of the last change before. A `cancel` of it ends it."""
+
+
 class Ping(_Operation, tag="ping", frozen=True):
     pass
 
@@ -193,6 +198,7 @@ Operation = (
     | Fit
     | Waiters
     | Explain
+    | Subscribe
     | Ping
     | Shutdown
 )
@@ -367,6 +373,27 @@ class Failure(msgspec.Struct, frozen=True):
     words: str
     failed_ago: float
     retry_after: float
+
+
+class Happened(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One of a subscription's replies: what a preset is like after a change, or what became of the
+    registry. `number` grows by one with each, within one `life` of the scheduler.
+
+    `instances` are all of the preset, empty when none is there; `queued`: somebody waits for a
+    first one; `ended` is the instance whose end this is about. `revision` is that of the registry
+    when it has been read anew, and `gone` the presets that are not offered any more.
+    """
+
+    life: str
+    number: int
+    preset: str = ""
+    instances: list[InstanceState] = []
+    queued: bool = False
+    measuring: bool = False
+    failure: Failure | None = None
+    ended: Ended | None = None
+    revision: int | None = None
+    gone: list[str] = []
 
 
 class SnapshotState(msgspec.Struct, frozen=True):

@@ -101,6 +101,13 @@ class Planner:
     def failures(self) -> Mapping[PresetName, Failure]:
         return self._books.failures.view
 
+    def instances_of(self, preset: PresetName) -> list[Instance]:
+        return self._fleet.of(preset)
+
+    def waits_for(self, preset: PresetName) -> bool:
+        """Whether anybody waits for it."""
+        return preset in self._queue.entries
+
     def entries(self, now: float) -> list[QueuedPreset]:
         """In the order of the queue."""
         return self._explaining.entries(now)

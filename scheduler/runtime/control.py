@@ -45,6 +45,7 @@ from scheduler.protocol import (
     Shutdown,
     Snapshot,
     SnapshotState,
+    Subscribe,
     Unload,
     Waiters,
     WaitersPage,
@@ -106,6 +107,7 @@ class _Connection(asyncio.Protocol):
         self._splitter = LineSplitter(LINE_LIMIT)
         self._requests: dict[int, RequestId] = {}
         self._leases: dict[RequestId, int] = {}
+        self._subscriptions: dict[int, Callable[[], None]] = {}
         self._reloads: set[asyncio.Task[None]] = set()
         self._unsent: list[bytes] = []
         self._loop = asyncio.get_running_loop()
@@ -142,6 +144,8 @@ class _Connection(asyncio.Protocol):
         self._connections.discard(self)
         for task in self._reloads:
             task.cancel()
+        for leave in self._subscriptions.values():
+            leave()
         for request in self._requests.values():
             self._operations.desert(request)
         if self._requests:
@@ -179,6 +183,8 @@ class _Connection(asyncio.Protocol):
                 if (request := self._requests.pop(target, None)) is not None:
                     self._leases.pop(request, None)
                     self._operations.cancel(request)
+                if (leave := self._subscriptions.pop(target, None)) is not None:
+                    leave()
                 done()
             case Release(lease=lease, died=died, tokens=tokens):
                 request = self._ended_lease(lease)
@@ -210,6 +216,8 @@ class _Connection(asyncio.Protocol):
                 self._operations.waiters(operation, partial(self._told, id))
             case Explain(id=id):
                 self._operations.explain(self._meant(operation), partial(self._told, id))
+            case Subscribe(id=id):
+                self._subscribe(id)
             case Ping():
                 self._operations.ping(done)
             case Shutdown():
@@ -226,6 +234,21 @@ class _Connection(asyncio.Protocol):
         # table: an id that is not kept may be that of a lease.
         self._operations.load(
             preset, partial(self._tell_loaded, id), queued=partial(self._ok, id, {"queued": True})
+        )
+
+    def _subscribe(self, id: int) -> None:
+        if id in self._subscriptions:
+            raise Refused("invalid_request", f"the id {id} is in use on this connection")
+        self._subscriptions[id] = _nothing  # until the owner's turn
+
+        def begun(leave: Callable[[], None]) -> None:
+            if id in self._subscriptions and self._transport is not None:
+                self._subscriptions[id] = leave
+            else:
+                leave()  # cancelled, or the connection broke, in the meantime
+
+        self._operations.subscribe(
+            lambda happened: self._ok(id, msgspec.to_builtins(happened)), begun
         )
 
     def _unused(self, id: int) -> None:
@@ -339,6 +362,10 @@ class _Connection(asyncio.Protocol):
         if self._transport.get_write_buffer_size() > UNREAD_LIMIT:
             logger.warning("a peer does not read its replies: its connection is cut")
             self._transport.abort()
+
+
+def _nothing() -> None:
+    pass
 
 
 @contextlib.contextmanager

@@ -30,6 +30,7 @@ from scheduler.protocol import (
     Filters,
     Fit,
     FitAnswer,
+    Happened,
     Measured,
     Refused,
     SnapshotState,
@@ -242,6 +243,13 @@ class Operations:
 
     def snapshot(self, answer: Callable[[SnapshotState], None]) -> None:
         self._owner.post(lambda: answer(snapshot(self._owner, self._models_max)))
+
+    def subscribe(
+        self, listener: Callable[[Happened], None], left: Callable[[Callable[[], None]], None]
+    ) -> None:
+        """`listener` hears from the owner's next turn on; `left` gets what ends it."""
+        happenings = self._owner.happenings
+        self._owner.post(lambda: left(happenings.subscribe(listener)))
 
     def waiters(self, asked: Waiters, answer: Callable[[WaitersPage | Refused], None]) -> None:
         """`answer` gets one page of those who wait for a preset."""

@@ -47,6 +47,7 @@ from scheduler.core.states import State
 from scheduler.core.values import InstanceId, PresetName, PresetSpec, Refusal, RequestId
 
 from .figures import Figures
+from .happenings import Happenings
 from .instance_run import InstanceRun, News, Told
 from .measures import Look, Measures
 from .memory import why_there
@@ -107,6 +108,7 @@ class Owner:
         self._record = record
         self._note = note
         self.memory = Memory(self, measures)
+        self.happenings = Happenings(self)
         self._told_specs: tuple[PresetSpec, ...] = ()
         self._inbox: asyncio.Queue[Event | Do] = asyncio.Queue()
         self._ending = False
@@ -154,6 +156,7 @@ class Owner:
             self.memory.offer_changed()
             self._refuse_for_what_cannot_start()
             self._tell_presets(offer.renamed_since(before))
+            self.happenings.registry_read(offer.revision, before.specs.keys() - offer.specs.keys())
 
         self.post(take)
 
@@ -191,8 +194,12 @@ class Owner:
     def _tell_presets(self, renamed: Renamed = ()) -> None:
         specs = self.offer.preset_specs(self.figures.shape_of)
         if specs != self._told_specs or renamed:
+            before = {spec.name: spec.measuring for spec in self._told_specs}
             self._told_specs = specs
             self.handle(PresetsChanged(specs, renamed))
+            for spec in specs:
+                if spec.measuring is not before.get(spec.name, False):
+                    self.happenings.tell(spec.name)
 
     def learn_load_seconds(self, seconds: Mapping[str, float]) -> None:
         """How long presets took to load in earlier lives, as far as that is known."""
@@ -211,8 +218,7 @@ class Owner:
             self._alarm_at = None
         if isinstance(event, ShutdownAsked):
             self.shutting_down = True
-        if isinstance(event, Exited):
-            self._bury(event.instance)
+        ended = self._bury(event.instance) if isinstance(event, Exited) else None
         decisions: Sequence[Decision] = ()
         try:
             decisions = self.planner.handle(event, now)
@@ -222,6 +228,7 @@ class Owner:
         for decision in decisions:
             self._carry_out(decision)
         self.memory.after_step(now)
+        self.happenings.after_step(event, decisions, ended)
         self._set_alarm(now)
 
     def begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
@@ -302,11 +309,12 @@ class Owner:
             run.leaving = reason
         return run
 
-    def _bury(self, instance: InstanceId) -> None:
+    def _bury(self, instance: InstanceId) -> InstanceRun:
         run = self.runs.pop(instance)
         run.over.set()
         self.memory.something_exited()
         self._record(Gone(instance, run.pid, run.argv, run.end_reason, run.exit))
+        return run
 
     async def _woken(self, run: InstanceRun) -> None:
         """Until it has woken, or has gone: a dead child answers nobody."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from scheduler.core.instances import Instance
 from scheduler.core.placing import need_of
 from scheduler.core.sizes import loaded
+from scheduler.core.values import PresetName
 from scheduler.memory_states import PlacementKind
 from scheduler.protocol import Failure, InstanceState, SnapshotState
 
@@ -38,40 +39,42 @@ def snapshot(owner: Owner, models_max: int) -> SnapshotState:
 
 
 def _instances(owner: Owner, now: float) -> list[InstanceState]:
-    states = []
-    for number, instance in sorted(owner.planner.instances.items()):
-        run = owner.runs.get(number)
-        if run is None:
-            continue
-        states.append(
-            InstanceState(
-                instance=number,
-                preset=instance.preset.name,
-                state=str(instance.state),
-                leases=len(instance.leases),
-                abandoned=len(instance.abandoned),
-                parallel=instance.preset.parallel,
-                pid=run.pid,
-                stale=instance.stale,
-                started_ago=max(0.0, now - instance.started_at),
-                used_ago=max(0.0, now - instance.last_used),
-                progress=run.progress,
-                args=list(run.argv),
-                meta=run.meta,
-                placement=cast(PlacementKind, instance.grant.placement.kind.value)
-                if instance.grant.need
-                else None,
-                layers={str(d): count for d, count in instance.grant.placement.layers},
-                context=instance.grant.context,
-                why=run.why,
-                predicted=by_device(loaded(instance.grant.need)),
-                least=_least(instance),
-                surplus={str(device): size for device, size in instance.grant.surplus},
-                actual={} if instance.allocated is None else by_device(instance.allocated),
-                held=by_device(owner.planner.ledger.held[number]),
-            )
-        )
-    return states
+    found = (instance_state(owner, i, now) for _, i in sorted(owner.planner.instances.items()))
+    return [state for state in found if state is not None]
+
+
+def instance_state(owner: Owner, instance: Instance, now: float) -> InstanceState | None:
+    """None for one whose run is over."""
+    number = instance.id
+    run = owner.runs.get(number)
+    if run is None:
+        return None
+    return InstanceState(
+        instance=number,
+        preset=instance.preset.name,
+        state=str(instance.state),
+        leases=len(instance.leases),
+        abandoned=len(instance.abandoned),
+        parallel=instance.preset.parallel,
+        pid=run.pid,
+        stale=instance.stale,
+        started_ago=max(0.0, now - instance.started_at),
+        used_ago=max(0.0, now - instance.last_used),
+        progress=run.progress,
+        args=list(run.argv),
+        meta=run.meta,
+        placement=cast(PlacementKind, instance.grant.placement.kind.value)
+        if instance.grant.need
+        else None,
+        layers={str(d): count for d, count in instance.grant.placement.layers},
+        context=instance.grant.context,
+        why=run.why,
+        predicted=by_device(loaded(instance.grant.need)),
+        least=_least(instance),
+        surplus={str(device): size for device, size in instance.grant.surplus},
+        actual={} if instance.allocated is None else by_device(instance.allocated),
+        held=by_device(owner.planner.ledger.held[number]),
+    )
 
 
 def _least(instance: Instance) -> dict[str, int]:
@@ -82,15 +85,21 @@ def _least(instance: Instance) -> dict[str, int]:
 
 
 def _failures(owner: Owner, now: float) -> list[Failure]:
-    return [
-        Failure(
-            preset=preset,
-            reason="out_of_memory" if failure.exit.out_of_memory else "failed_to_load",
-            exit_code=failure.exit.code,
-            signal=failure.exit.signal,
-            words=failure.exit.words,
-            failed_ago=max(0.0, now - failure.failed_at),
-            retry_after=max(0.0, failure.until - now),
-        )
-        for preset, failure in sorted(owner.planner.failures.items())
-    ]
+    found = (failure_of(owner, preset, now) for preset in sorted(owner.planner.failures))
+    return [failure for failure in found if failure is not None]
+
+
+def failure_of(owner: Owner, preset: PresetName, now: float) -> Failure | None:
+    """How its last load failed, if it did."""
+    failure = owner.planner.failures.get(preset)
+    if failure is None:
+        return None
+    return Failure(
+        preset=preset,
+        reason="out_of_memory" if failure.exit.out_of_memory else "failed_to_load",
+        exit_code=failure.exit.code,
+        signal=failure.exit.signal,
+        words=failure.exit.words,
+        failed_ago=max(0.0, now - failure.failed_at),
+        retry_after=max(0.0, failure.until - now),
+    )
