@@ -32,6 +32,7 @@ from proxy.endpoints import (
     find_endpoint,
     model_named,
 )
+from proxy.events import ModelEvents
 from proxy.filtering import Filtering
 from proxy.forwarding import Carriers, Forwarding, Order, interruption
 from proxy.headers import client_request_id, head_for_child, refuse_odd_headers
@@ -87,6 +88,7 @@ class GatewayApp:
         self._changes = ModelChanges()
         self._models = listing.ModelList(self._downloads)
         self._reload = Reload()
+        self._events: ModelEvents | None = None
         self._carriers: Carriers | None = None
         self._running: set[Watch] = set()
         self._none_running = asyncio.Event()
@@ -111,6 +113,9 @@ class GatewayApp:
                 caller = Caller("")
             else:
                 caller = await self._keys.identify(request.headers)
+            if endpoint.kind is Kind.EVENTS:
+                await self._tell_events(request)
+                return
             if endpoint.kind not in CARRIED:
                 await self._answer(endpoint, request)
                 return
@@ -133,6 +138,8 @@ class GatewayApp:
         await self._models.close()
         await self._downloads.close()
         await self._changes.close()
+        if self._events is not None:
+            await self._events.close()
         await self._reload.close()
         if self._carriers is not None:
             carriers, self._carriers = self._carriers, None
@@ -198,6 +205,31 @@ class GatewayApp:
         headers = [(b"cache-control", b"no-store")]
         await send_json(request.send, status, payload, request.id.encode(), headers)
 
+    async def _tell_events(self, request: Request) -> None:
+        """Raises Refused while nothing has been sent."""
+        carriers = await self._started()
+        if self._events is None:
+            self._events = ModelEvents(carriers.scheduler, self._listed, self._downloads)
+        task = asyncio.current_task()
+        assert task is not None
+        watch = Watch(task)
+        watch.follow(request.receive, request.scope.get("extensions", {}).get(CLIENT_GONE))
+        watch.queued = True  # at a stop it ends at once
+        self._running.add(watch)
+        self._none_running.clear()
+        try:
+            await self._events.serve(request.send, request.headers, request.id.encode(), watch)
+        except Interrupted as interrupted:
+            if interrupted.cause is not Cause.CLIENT_GONE:
+                await request.send({"type": "http.response.body", "body": b""})
+        finally:
+            watch.close()
+            self._no_more(watch)
+
+    async def _listed(self) -> list[Any]:
+        listed = await self._models.body((await self._started()).scheduler)
+        return list(listed["data"])
+
     async def _ready(self) -> tuple[int, dict[str, Any]]:
         if self._draining:
             return 503, {"status": "shutting down"}
@@ -237,9 +269,12 @@ class GatewayApp:
             watch.close()
             if carriage.body is not None:
                 carriage.body.close()
-            self._running.discard(watch)
-            if not self._running:
-                self._none_running.set()
+            self._no_more(watch)
+
+    def _no_more(self, watch: Watch) -> None:
+        self._running.discard(watch)
+        if not self._running:
+            self._none_running.set()
 
     async def _carry(self, carriage: Carriage) -> None:
         request, watch, config = carriage.request, carriage.watch, self._config

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from typing import Any
 
 from django.db import Error as DatabaseError
@@ -32,6 +33,10 @@ class Downloads:
         """For the list of models, by name."""
         return {row.name: entry_of(row) for row in await self._rows.ask()}
 
+    async def finished(self, names: Collection[str]) -> dict[str, bool]:
+        """Of those that were being fetched: whether they are there now."""
+        return await self._thread.run(lambda: _are_there(names))
+
     async def instead_of(self, refused: Refused, model: str) -> Refused:
         """A model that is being fetched is not unknown: who asks is told how far it is."""
         if refused.code != "model_not_found" or not model:
@@ -47,6 +52,11 @@ class Downloads:
     async def close(self) -> None:
         await self._rows.close()
         await self._thread.close()
+
+
+def _are_there(names: Collection[str]) -> dict[str, bool]:
+    rows = Download.objects.filter(name__in=names).order_by("pk")
+    return {name: state == Download.State.DONE for name, state in rows.values_list("name", "state")}
 
 
 def entry_of(row: Download) -> dict[str, Any]:

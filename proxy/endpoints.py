@@ -20,6 +20,7 @@ class Kind(StrEnum):
     LOOK = auto()  # a child, and it takes no slot and counts as no use (A8)
     MODELS = auto()
     MODEL = auto()
+    EVENTS = auto()
     PROPS = auto()  # the gateway; with a model in the query that one's child
     HEALTH = auto()
     READY = auto()
@@ -107,7 +108,6 @@ all below it."""
 NOT_CARRIED = frozenset(
     {
         "/models/load",
-        "/models/sse",
         "/models/unload",
         "/v1/realtime",
         "/v1/stream",
@@ -139,6 +139,7 @@ def _endpoints() -> Iterator[Endpoint]:
         yield _endpoint(Kind.LOOK, path, ("POST",))
     yield _endpoint(Kind.MODELS, "/v1/models")
     yield _endpoint(Kind.MODELS, "/models")
+    yield _endpoint(Kind.EVENTS, "/models/sse", ("GET",))
     yield _endpoint(Kind.PROPS, "/props")
     yield _endpoint(Kind.HEALTH, "/health", public=True)
     yield _endpoint(Kind.HEALTH, "/v1/health", public=True)
@@ -167,7 +168,7 @@ def is_known_path(path: str) -> bool:
 
 def model_named(path: str) -> str:
     """The name in /models/{name}, which may hold slashes; empty for other paths."""
-    if path in NOT_CARRIED:
+    if path in NOT_CARRIED or path in ENDPOINTS:
         return ""
     beginning = "/v1/models/" if path.startswith("/v1/") else "/models/"
     return path.removeprefix(beginning) if path.startswith(beginning) else ""

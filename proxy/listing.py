@@ -132,9 +132,23 @@ def _by_preset(instances: list[InstanceState]) -> Mapping[str, InstanceState]:
     return best
 
 
+def most_usable(instances: list[InstanceState]) -> InstanceState | None:
+    return min(instances, key=lambda i: _MOST_USABLE_FIRST.index(i.state), default=None)
+
+
+def value_of(state: str) -> str:
+    """In the words of llama.cpp's router."""
+    return _VALUES.get(state, state)
+
+
+def exit_code_of(exit_code: int | None, signal: int | None) -> int | None:
+    """As a shell says it."""
+    return 128 + signal if exit_code is None and signal is not None else exit_code
+
+
 def _running(preset: Offered, instance: InstanceState) -> dict[str, Any]:
     state = instance.state
-    status = {"value": _VALUES.get(state, state), **preset.status}
+    status = {"value": value_of(state), **preset.status}
     if instance.args:
         status["args"] = instance.args
     if state in _VALUES:
@@ -152,10 +166,8 @@ def _not_running(
         status["detail"] = "queued"
     if failure is not None:
         status["failed"] = True
-        if failure.exit_code is not None:
-            status["exit_code"] = failure.exit_code
-        elif failure.signal is not None:
-            status["exit_code"] = 128 + failure.signal  # as a shell says it
+        if (code := exit_code_of(failure.exit_code, failure.signal)) is not None:
+            status["exit_code"] = code
         status["reason"] = ": ".join(text for text in (failure.reason, failure.words) if text)
     elif preset.problem:
         status |= problem_told(preset.problem)

@@ -7,8 +7,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from scheduler.protocol import Ended, Filters, Refused, SnapshotState
+from scheduler.client import ConnectionLost
+from scheduler.protocol import Ended, Filters, Happened, Refused, SnapshotState
 
 CRASH = Ended(by_itself=True, reason="crashed", signal=9, words="GGML_ASSERT failed")
 STOPPED = Ended(by_itself=False, reason="evicted", exit_code=0)
@@ -82,8 +84,12 @@ class FakeScheduler:
     leases: list[FakeLease] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
     waiting: int = 0
+    life: str = "one"
+    number: int = 0
+    subscriptions: int = 0
 
     def __post_init__(self) -> None:
+        self.listeners: list[asyncio.Queue[Happened | None]] = []
         self.open = asyncio.Event()
         self.open.set()
         self.changed = asyncio.Event()
@@ -101,6 +107,27 @@ class FakeScheduler:
     async def snapshot(self) -> SnapshotState:
         self._answer()
         return self.live or SnapshotState(1, 1, 4, False, [], [], [])
+
+    async def happenings(self) -> AsyncIterator[Happened]:
+        self.subscriptions += 1
+        told: asyncio.Queue[Happened | None] = asyncio.Queue()
+        self.listeners.append(told)
+        yield Happened(self.life, self.number)
+        while (happened := await told.get()) is not None:
+            yield happened
+        raise ConnectionLost
+
+    def happen(self, preset: str, **fields: Any) -> None:
+        self.number += 1
+        for told in self.listeners:
+            told.put_nowait(Happened(self.life, self.number, preset=preset, **fields))
+
+    def break_off(self, life: str) -> None:
+        """As if another scheduler stood there from now on."""
+        self.life, self.number = life, 0
+        for told in self.listeners:
+            told.put_nowait(None)
+        self.listeners.clear()
 
     async def acquire(
         self,

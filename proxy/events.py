@@ -1,0 +1,229 @@
+"""GET /models/sse: what happens to models, told to all readers of a process by one subscription.
+
+A reader first hears everything as it is, or, if it says where it left off and that is not long ago,
+what it has missed. One that reads slowly delays nobody: what it cannot take is dropped, and it then
+hears everything as it is again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from proxy.answers import Send
+from proxy.downloads import Downloads
+from proxy.event_words import Event, download_events, events_of, frame, snapshot_event
+from proxy.headers import RawHeaders
+from proxy.watch import Cause, Watch
+from scheduler.client import ConnectionLost, SchedulerClient
+from scheduler.protocol import Happened, Refused
+
+logger = logging.getLogger(__name__)
+
+KEPT = 1000
+"""Events that a reader may have missed and still be told one by one."""
+UNREAD = 256
+"""Frames that may wait for one reader."""
+KEEP_ALIVE_SECONDS = 15.0
+LOOK_AT_DOWNLOADS_SECONDS = 1.0
+ASK_AGAIN_SECONDS = 1.0
+
+KEEP_ALIVE = b": still here\n\n"
+
+Models = Callable[[], Awaitable[list[Any]]]
+"""The entries of GET /models. Raises Refused."""
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.frames: asyncio.Queue[bytes] = asyncio.Queue(UNREAD)
+        self.behind = False
+        """It has to be told everything anew."""
+
+    def tell(self, frame: bytes) -> None:
+        if self.behind:
+            return
+        try:
+            self.frames.put_nowait(frame)
+        except asyncio.QueueFull:
+            self.fall_behind()
+
+    def fall_behind(self) -> None:
+        self.behind = True
+        while not self.frames.empty():
+            self.frames.get_nowait()
+        self.frames.put_nowait(b"")  # wakes who waits for a frame
+
+
+class ModelEvents:
+    """It listens from the first reader on."""
+
+    def __init__(self, scheduler: SchedulerClient, models: Models, downloads: Downloads) -> None:
+        self._scheduler = scheduler
+        self._models = models
+        self._downloads = downloads
+        self._readers: set[_Reader] = set()
+        self._kept: deque[tuple[int, bytes]] = deque(maxlen=KEPT)
+        self._life = ""
+        self._number = 0
+        self._status: dict[str, str] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._heard = asyncio.Event()
+        """The scheduler has said where it is."""
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def serve(self, send: Send, headers: RawHeaders, request_id: bytes, watch: Watch) -> None:
+        """Until the client leaves or the gateway stops: raises Interrupted; or Refused, before
+        anything is sent, when the scheduler is away."""
+        self._listen()
+        await self._until_heard()
+        reader = _Reader()
+        missed = self._missed(headers)
+        self._readers.add(reader)  # from here on nothing escapes it
+        try:
+            with watch:
+                first = [await self._everything()] if missed is None else missed
+                head = {"type": "http.response.start", "status": 200, "headers": _head(request_id)}
+                await send(head)
+                for part in first:
+                    await self._send(send, part, watch)
+                while True:
+                    await self._send(send, await self._next(reader), watch)
+        finally:
+            self._readers.discard(reader)
+
+    async def _send(self, send: Send, part: bytes, watch: Watch) -> None:
+        watch.limit(KEEP_ALIVE_SECONDS * 4, Cause.SLOW_READER)
+        await send({"type": "http.response.body", "body": part, "more_body": True})
+        watch.no_limit()
+
+    async def _next(self, reader: _Reader) -> bytes:
+        try:
+            async with asyncio.timeout(KEEP_ALIVE_SECONDS):
+                told = await reader.frames.get()
+        except TimeoutError:
+            return KEEP_ALIVE
+        if not reader.behind:
+            return told
+        reader.behind = False
+        try:
+            return await self._everything()
+        except Refused:
+            reader.behind = True  # the scheduler is away again: at the next sign of it
+            return KEEP_ALIVE
+
+    # What there is to tell ---------------------------------------------------------------
+
+    async def _everything(self) -> bytes:
+        """Its id first: what happens meanwhile is told twice rather than not at all."""
+        id = self._id(self._number)
+        return frame(snapshot_event(await self._models()), id)
+
+    def _missed(self, headers: RawHeaders) -> list[bytes] | None:
+        """What happened after the event that the client names; None when that cannot be told."""
+        named = dict(headers).get(b"last-event-id", b"").decode("latin-1")
+        life, _, number = named.partition(".")
+        if not number.isdecimal() or len(number) > 15:
+            return None
+        last = int(number)
+        if life != self._life or last > self._number:
+            return None
+        if last < self._number and (not self._kept or self._kept[0][0] > last + 1):
+            return None
+        return [part for kept, part in self._kept if kept > last]
+
+    def _id(self, number: int) -> str:
+        return f"{self._life}.{number}"
+
+    async def _until_heard(self) -> None:
+        try:
+            async with asyncio.timeout(ASK_AGAIN_SECONDS * 5):
+                await self._heard.wait()
+        except TimeoutError as error:
+            raise Refused(
+                "scheduler_unavailable",
+                "The scheduler does not answer: what happens to models is not known.",
+                retry_after_seconds=ASK_AGAIN_SECONDS,
+            ) from error
+
+    def _tell_all(self, part: bytes) -> None:
+        for reader in self._readers:
+            reader.tell(part)
+
+    # Listening -------------------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        if not self._tasks:
+            self._tasks = [
+                asyncio.create_task(self._hear(), name="model-events"),
+                asyncio.create_task(self._look_at_downloads(), name="download-events"),
+            ]
+
+    async def _hear(self) -> None:
+        while True:
+            try:
+                async for happened in self._scheduler.happenings():
+                    self._take(happened)
+            except (ConnectionLost, Refused) as failure:
+                logger.debug("no news of models: %s", failure)
+            self._heard.clear()
+            await asyncio.sleep(ASK_AGAIN_SECONDS)
+
+    def _take(self, happened: Happened) -> None:
+        if happened.life != self._life or happened.number not in (self._number, self._number + 1):
+            self._begin_anew(happened)
+        self._number = happened.number
+        self._heard.set()
+        events = list(events_of(happened, self._status.get(happened.preset, "")))
+        if not events:
+            return
+        if happened.preset:
+            self._status[happened.preset] = events[-1]["data"]["status"]
+        self._keep(happened.number, events)
+
+    def _keep(self, number: int, events: list[Event]) -> None:
+        """The id is with the last of them: who has heard that has heard all."""
+        *others, last = events
+        part = b"".join([*map(frame, others), frame(last, self._id(number))])
+        self._kept.append((number, part))
+        self._tell_all(part)
+
+    def _begin_anew(self, happened: Happened) -> None:
+        """Another scheduler, or a gap: what was kept leads nowhere."""
+        self._life, self._number = happened.life, happened.number
+        self._kept.clear()
+        self._status.clear()
+        for reader in self._readers:
+            reader.fall_behind()
+
+    async def _look_at_downloads(self) -> None:
+        before: dict[str, Any] = {}
+        while True:
+            if self._readers:
+                now = await self._downloads.entries()
+                gone = before.keys() - now.keys()
+                finished = await self._downloads.finished(gone) if gone else {}
+                self._tell_downloads(download_events(before, now, finished))
+                before = now
+            await asyncio.sleep(LOOK_AT_DOWNLOADS_SECONDS)
+
+    def _tell_downloads(self, events: Iterable[Event]) -> None:
+        """Without an id: they are told again by what comes next."""
+        for event in events:
+            self._tell_all(frame(event))
+
+
+def _head(request_id: bytes) -> list[tuple[bytes, bytes]]:
+    return [
+        (b"content-type", b"text/event-stream; charset=utf-8"),
+        (b"cache-control", b"no-store"),
+        (b"x-accel-buffering", b"no"),
+        (b"x-request-id", request_id),
+    ]
