@@ -72,6 +72,7 @@ class DownloadForm(_ModelForm):
                     cleaned["sidecars"],
                     cleaned["token"],
                 )
+                asking.check_alone(cleaned["kind"], cleaned["target"], cleaned["revision"])
             except ManagementRefused as refused:
                 raise ValidationError({refused.param or "target": refused.message}) from refused
         return cleaned
@@ -197,6 +198,15 @@ class DownloadAdmin(CorralAdmin):
             ),
             *super().get_urls(),
         ]
+
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        try:
+            return super().add_view(request, form_url, extra_context)
+        except ManagementRefused as refused:  # somebody was faster after the form was checked
+            messages.error(request, refused.message)
+            return HttpResponseRedirect(reverse("admin:models_registry_download_changelist"))
 
     def save_model(self, request: HttpRequest, obj: Download, form: Any, change: bool) -> None:
         """Only ever a new one."""

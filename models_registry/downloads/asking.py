@@ -45,6 +45,7 @@ def create(
     """A row, on the queue once the transaction commits. Raises ManagementRefused: what is asked for
     is nothing that can be fetched, or somebody asked for it already."""
     check(kind, target, revision, sidecars, token)
+    check_alone(kind, target, revision)
     row = Download(
         kind=kind,
         target=target,
@@ -58,8 +59,8 @@ def create(
         try:
             with transaction.atomic():
                 row.save()
-        except IntegrityError:
-            raise _asked_already(row) from None
+        except IntegrityError:  # somebody asked for it between the two statements
+            raise _asked_already(row.target) from None
         tokens.keep(row.pk, token)
         enqueue(row.pk)
     return row
@@ -94,7 +95,7 @@ def resume(download: int, token: str = "") -> Download:
             with transaction.atomic():
                 row.save(update_fields=["state", "wanted", "error", "ended_at"])
         except IntegrityError:
-            raise _asked_already(row) from None
+            raise _asked_already(row.target) from None
         tokens.keep(row.pk, token)
         enqueue(row.pk)
     return row
@@ -166,17 +167,21 @@ def check(kind: str, target: str, revision: str, sidecars: Sequence[str], token:
         raise ManagementRefused("validation_failed", "This token cannot be used.", "token")
 
 
+def check_alone(kind: str, target: str, revision: str) -> None:
+    """Raises ManagementRefused `conflict` while another download is of the same."""
+    others = Download.objects.filter(state__in=Download.UNFINISHED, kind=kind)
+    other = others.filter(target=target, revision=revision).first()
+    if other is not None:
+        raise _asked_already(target, f"download {other.pk} ({other.get_state_display()})")
+
+
 def _locked(download: int) -> Download:
     by_id(download)
     return Download.objects.select_for_update().get(pk=download)
 
 
-def _asked_already(row: Download) -> ManagementRefused:
-    other = Download.objects.filter(
-        state__in=Download.UNFINISHED, kind=row.kind, target=row.target, revision=row.revision
-    ).first()
-    which = f"download {other.pk} ({other.get_state_display()})" if other else "another download"
-    return ManagementRefused("conflict", f"{row.target} was asked for already: {which}.", "target")
+def _asked_already(target: str, which: str = "another download") -> ManagementRefused:
+    return ManagementRefused("conflict", f"{target} was asked for already: {which}.", "target")
 
 
 def _not_now(row: Download, verb: str) -> ManagementRefused:
