@@ -31,6 +31,8 @@ def main(arguments: list[str]) -> int:
         os.chdir(ROOT)
         os.execv(sys.executable, [*command, *arguments])
     begun = time.monotonic()
+    # What runs in the background of a shell ignores it, and would hand that on to the lanes
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="corral-tests-") as logs:
         running = {
             name: _started(name, [*command, *chosen], Path(logs, name))

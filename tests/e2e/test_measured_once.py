@@ -34,12 +34,13 @@ with transaction.atomic():
 """
 
 
+@pytest.mark.timeout(600)  # a hundred measurements take a minute and more of processor time
 def test_a_restart_with_a_hundred_presets_measures_none_of_them_again(tmp_path: Path) -> None:
     args = ["-t", "1"]
     with gateway(tmp_path, args=args, models=MODELS, models_dir=tmp_path / "models") as running:
         manage = Manager(running)
         running.django(HUNDRED)
-        eventually(lambda: len(_jobs_done(running)) >= MEASURED, "all are measured", 240)
+        eventually(lambda: len(_jobs_done(running)) >= MEASURED, "all are measured", 480)
         before = _rows(manage)
 
     with gateway(tmp_path, args=args, models=MODELS, models_dir=tmp_path / "models") as running:
