@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
-from django.db.models import JSONField
+from django.db.models import JSONField, TextField
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
@@ -29,8 +29,11 @@ NOTHING = "-"
 
 _LINES = UnfoldAdminTextareaWidget({"rows": 4, "spellcheck": "false", "class": "font-mono"})
 
-OBJECTS: Any = {JSONField: {"form_class": ObjectField, "widget": _LINES}}
-"""`formfield_overrides`: what people edit as JSON is an object."""
+OBJECTS: Any = {
+    JSONField: {"form_class": ObjectField, "widget": _LINES},
+    TextField: {"widget": _LINES},
+}
+"""`formfield_overrides`: what people edit as JSON is an object; long texts are lines of it."""
 
 
 class CorralAdmin(_Admin):

@@ -18,7 +18,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.safestring import SafeString
 
-from models_registry import admin_fit, admin_import, fitting, history, live
+from models_registry import admin_fit, admin_import, admin_options, fitting, history, live
 from models_registry.admin_asking import PINS, WISHES, ask
 from models_registry.admin_base import NOTHING, OBJECTS, file_problem, may_do_everything, told
 from models_registry.admin_import import export_selected
@@ -174,6 +174,7 @@ class PresetAdmin(PresetListAdmin):
         return [
             *admin_fit.urls(self),
             *admin_import.urls(self),
+            *admin_options.urls(self),
             path("<int:pk>/now/", self.now_view, name="models_registry_preset_now"),
             path("<int:pk>/clone/", view(self.clone_view), name="models_registry_preset_clone"),
             *(

@@ -35,7 +35,7 @@ class GroupForm(_GroupModelForm):
     members = forms.ModelMultipleChoiceField(
         Preset.objects.all(),
         required=False,
-        label="presets",
+        label="Presets",
         help_text="One that is in another group leaves that.",
         # The list of choices is that of a profile's presets: searched, never sent whole.
         widget=AutocompleteSelectMultiple(Profile._meta.get_field("presets"), admin.site),

@@ -54,6 +54,12 @@ class Option:
         return "argument has been removed" in self.help
 
     @property
+    def default(self) -> str:
+        """What counts when nobody sets it, as the help says it; empty where it says nothing."""
+        found = re.search(r"\bdefault: ([^()]*)\)", " ".join(self.help.split()))
+        return found[1].strip("'\" ") if found else ""
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Every spelling without its dashes, the negated ones included."""
         return tuple(spelling.lstrip("-") for spelling in self.spellings + self.negations)

@@ -13,6 +13,7 @@ from django.utils.html import format_html
 from models_registry import history
 from models_registry.admin_base import badge
 from models_registry.beneath import beneath
+from models_registry.catalogue import Kind, Match
 from models_registry.command_line import EffectiveOption, Layer
 from models_registry.models import Preset
 from models_registry.policy import GATEWAYS_OWN, Policy, gateways_own
@@ -51,6 +52,7 @@ class PresetForm(_PresetModelForm):
                 option = EffectiveOption(key, value, Layer.COMMAND_LINE)
             told = f"unset: {option.value} ({option.where})" if option else UNSET
             self._show_what_counts(name, told)
+            self._tell_of_engine(name, below.catalogue.find(key))
             if value is not None:
                 self._lock(name, key, value)
         for policy_key in POLICY_KEYS.values():
@@ -71,6 +73,15 @@ class PresetForm(_PresetModelForm):
             field.choices = [("", told), *(choice for choice in choices if choice[0])]
         else:
             field.widget.attrs["placeholder"] = told
+
+    def _tell_of_engine(self, name: str, match: Match | None) -> None:
+        """What the engine in use says of an option: its words, and its own default."""
+        if match is None:
+            return
+        option, field = match.option, self.fields[name]
+        told = [f"One of {', '.join(option.choices)}." if option.kind is Kind.CHOICE else ""]
+        told.append(f"The engine's default: {option.default}." if option.default else "")
+        field.help_text = format_html("{} {}", field.help_text, " ".join(filter(None, told)))
 
     def _show_policy(self, key: PolicyKey, policy: Policy) -> None:
         """A field that cannot be empty says nothing at its default."""

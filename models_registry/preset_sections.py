@@ -5,22 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 
-def _section(title: str | None, fields: list[str], told: str = "") -> tuple[str | None, Any]:
+def _section(
+    title: str | None, fields: list[str | tuple[str, ...]], told: str = ""
+) -> tuple[str | None, Any]:
     return title, {"fields": fields, "description": told}
 
 
 SECTIONS: list[Any] = [
     _section(
         "General",
-        ["name", "model_file", "base", "group", "tags", "unlisted"],
+        ["name", "model_file", ("base", "group"), ("tags", "unlisted")],
         "A field left empty is decided by the layers below, and says by which: the presets file, "
         "the base, the global preset, the engine's environment, or the engine's own default.",
     ),
     _section(
         "Memory and placement",
         [
-            "ctx_size", "parallel", "cache_type_k", "cache_type_v", "n_gpu_layers", "placement",
-            "context_cap", "replicas",
+            ("ctx_size", "parallel"), ("cache_type_k", "cache_type_v"),
+            ("n_gpu_layers", "placement"), ("context_cap", "replicas"),
         ],
         "While context or GPU layers are unset, Corral chooses by what was measured: how large the "
         "context is, and where the model goes. Slots that are set divide the context equally; left "
@@ -28,21 +30,22 @@ SECTIONS: list[Any] = [
     ),
     _section(
         "Speed",
-        ["threads", "batch_size", "ubatch_size", "flash_attn", "embeddings"],
+        [("batch_size", "ubatch_size"), ("threads", "flash_attn"), "embeddings"],
         "A change counts at the next load.",
     ),
     _section(
         "Policy",
         [
-            "pinned", "load_on_startup", "priority", "max_wait", "queue_limit", "min_residency",
-            "keep_alive", "sleep_idle", "readiness_probe", "stop_timeout",
+            ("pinned", "load_on_startup"), ("priority", "max_wait"),
+            ("min_residency", "queue_limit"), ("keep_alive", "sleep_idle"),
+            ("stop_timeout", "readiness_probe"),
         ],
         "How it stands beside the others: who waits, who stays, who goes. A change counts at once, "
         "without a new load; that of sleeping, which the engine does, at the next load.",
     ),
     _section(
         "Requests",
-        ["request_strip", "request_defaults", "request_set"],
+        ["request_strip", ("request_defaults", "request_set")],
         "What is changed in the body of a request before the model reads it: first parameters are "
         "stripped, then defaults fill what is not there, then values are set. The parameters model "
         "and stream stay as the client wrote them.",

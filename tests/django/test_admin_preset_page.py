@@ -287,3 +287,28 @@ def test_a_failed_measurement_says_why(admin_client: Client, preset: Preset) -> 
 
     assert "it crashed &lt;img" in page
     assert EVIL not in page
+
+
+def test_the_form_tells_what_the_engine_says_of_its_options(
+    admin_client: Client, preset: Preset
+) -> None:
+    page = admin_client.get(url_of(preset)).content.decode()
+
+    assert "The engine&#x27;s default: 512." in page
+    assert "One of f32, f16, bf16, q8_0" in page
+
+
+def test_options_are_looked_up_by_name_and_by_what_they_do(
+    admin_client: Client, preset: Preset
+) -> None:
+    url = reverse("admin:models_registry_preset_options")
+
+    by_name = admin_client.get(f"{url}?option=top_k").content.decode()
+    by_help = admin_client.get(f"{url}?option=repeat+penal").content.decode()
+    refused = admin_client.get(f"{url}?option=api-key-file").content.decode()
+    every = admin_client.get(url)
+
+    assert "top-k</code>" in by_name
+    assert "repeat-penalty</code>" in by_help
+    assert "The engine has no such option." in refused
+    assert every.context["more"] > 100

@@ -146,3 +146,19 @@ _PIECES = st.sampled_from(
 def test_no_text_breaks_the_reader(text: str) -> None:
     for option in parse_help(text).options:
         assert option.key
+
+
+@pytest.mark.parametrize(
+    ("key", "default"),
+    [
+        ("ctx-size", "0, 0 = loaded from model"),
+        ("ubatch-size", "512"),
+        ("cache-type-k", "f16"),
+        ("flash-attn", "auto"),
+        ("n-gpu-layers", "auto"),
+        ("cpu-mask", ""),
+        ("lora", ""),
+    ],
+)
+def test_an_options_default_is_what_the_help_says(key, default):
+    assert CATALOGUE.option(key).default == default
