@@ -38,6 +38,7 @@ from proxy.forwarding import Carriers, Forwarding, Order, interruption
 from proxy.headers import client_request_id, head_for_child, refuse_odd_headers
 from proxy.keys import Caller, KeyRing
 from proxy.model_changes import ModelChanges
+from proxy.model_loading import ModelLoading
 from proxy.parsing import Parsing
 from proxy.relay import AnswerCut, Reader, Relay
 from proxy.reloading import Reload, reload_asked
@@ -86,6 +87,7 @@ class GatewayApp:
         )
         self._downloads = downloads or Downloads()
         self._changes = ModelChanges()
+        self._loading = ModelLoading(self._config, self._changes.asker_of)
         self._models = listing.ModelList(self._downloads)
         self._reload = Reload()
         self._events: ModelEvents | None = None
@@ -193,6 +195,12 @@ class GatewayApp:
             case Kind.REMOVE:
                 query: bytes = request.scope["query_string"]
                 payload = await self._changes.remove(request.headers, query)
+            case Kind.LOAD:
+                scheduler = (await self._started()).scheduler
+                payload = await self._loading.load(scheduler, request.receive)
+            case Kind.UNLOAD:
+                scheduler = (await self._started()).scheduler
+                payload = await self._loading.unload(scheduler, request.headers, request.receive)
             case Kind.PROPS:
                 payload = listing.props(self._config)
             case Kind.MODEL:

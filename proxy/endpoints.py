@@ -26,6 +26,8 @@ class Kind(StrEnum):
     READY = auto()
     FETCH = auto()  # the management of models, as llama.cpp has it
     REMOVE = auto()
+    LOAD = auto()
+    UNLOAD = auto()
 
 
 CARRIED = frozenset({Kind.FORWARD, Kind.LOOK})
@@ -107,8 +109,6 @@ all below it."""
 
 NOT_CARRIED = frozenset(
     {
-        "/models/load",
-        "/models/unload",
         "/v1/realtime",
         "/v1/stream",
         "/v1/streams/lookup",
@@ -139,6 +139,8 @@ def _endpoints() -> Iterator[Endpoint]:
         yield _endpoint(Kind.LOOK, path, ("POST",))
     yield _endpoint(Kind.MODELS, "/v1/models")
     yield _endpoint(Kind.MODELS, "/models")
+    yield _endpoint(Kind.LOAD, "/models/load", ("POST",))
+    yield _endpoint(Kind.UNLOAD, "/models/unload", ("POST",))
     yield _endpoint(Kind.EVENTS, "/models/sse", ("GET",))
     yield _endpoint(Kind.PROPS, "/props")
     yield _endpoint(Kind.HEALTH, "/health", public=True)

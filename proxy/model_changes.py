@@ -35,21 +35,22 @@ class ModelChanges:
 
     async def fetch(self, headers: RawHeaders, receive: Receive, seconds: float) -> dict[str, Any]:
         """Raises Refused."""
-        asker = await self._asker(headers)
-        name = _model_in(await _body(receive, seconds))
+        asker = await self.asker_of(headers)
+        name = model_in(await small_body(receive, seconds))
         await self._do(partial(_fetch, name, asker))
         return {"success": True}
 
     async def remove(self, headers: RawHeaders, query: bytes) -> dict[str, Any]:
         """Raises Refused."""
-        asker = await self._asker(headers)
+        asker = await self.asker_of(headers)
         await self._do(partial(_remove, address_query(query), asker))
         return {"success": True}
 
     async def close(self) -> None:
         await self._thread.close()
 
-    async def _asker(self, headers: RawHeaders) -> Asker:
+    async def asker_of(self, headers: RawHeaders) -> Asker:
+        """Whose admin key it is. Raises Refused."""
         return await self._thread.run(partial(by_headers, headers))
 
     async def _do(self, change: Callable[[], None]) -> None:
@@ -89,7 +90,7 @@ class _Named(msgspec.Struct):
     model: str = ""
 
 
-def _model_in(body: bytes) -> str:
+def model_in(body: bytes) -> str:
     try:
         model = msgspec.json.decode(body, type=_Named).model
     except msgspec.ValidationError as error:
@@ -101,7 +102,7 @@ def _model_in(body: bytes) -> str:
     return model
 
 
-async def _body(receive: Receive, seconds: float) -> bytes:
+async def small_body(receive: Receive, seconds: float) -> bytes:
     """A small one, whole."""
     body = b""
     try:

@@ -87,3 +87,12 @@ def test_an_upload_without_an_audio_model_is_the_childs_own_refusal(shared: Gate
 
     assert answer.status in (400, 501)
     assert "error" in answer.json
+
+
+def test_a_key_for_inference_loads_and_does_not_unload(shared: Gateway) -> None:
+    loaded = shared.client.request("POST", "/models/load", {"model": "alpha"})
+    refused = shared.client.request("POST", "/models/unload", {"model": "alpha"})
+
+    assert loaded.status in (200, 400), loaded.body
+    assert refused.status == 403
+    assert shared.client.chat("alpha").status == 200

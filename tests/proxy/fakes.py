@@ -84,6 +84,8 @@ class FakeScheduler:
     leases: list[FakeLease] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
     waiting: int = 0
+    loads: list[str] = field(default_factory=list)
+    loaded: set[str] = field(default_factory=set)
     life: str = "one"
     number: int = 0
     subscriptions: int = 0
@@ -107,6 +109,17 @@ class FakeScheduler:
     async def snapshot(self) -> SnapshotState:
         self._answer()
         return self.live or SnapshotState(1, 1, 4, False, [], [], [])
+
+    async def load(self, preset: str) -> dict[str, Any]:
+        self._answer()
+        if self.refusal is not None:
+            raise self.refusal
+        self.loads.append(preset)
+        return {"preset": preset, "instance": 1} if preset in self.loaded else {"queued": True}
+
+    async def unload(self, preset: str) -> dict[str, Any]:
+        self._answer()
+        return {"instances": int(preset in self.loaded)}
 
     async def happenings(self) -> AsyncIterator[Happened]:
         self.subscriptions += 1

@@ -153,8 +153,7 @@ async def test_autoload_is_asked_for_as_in_llama_cpp(house, query, asked):
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("POST", "/models/load"),
-        ("POST", "/models/unload"),
+        ("DELETE", "/v1/stream"),
         ("POST", "/v1/streams/lookup"),
     ],
 )
