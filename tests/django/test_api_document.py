@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from models_registry.models import Measurement, ModelFile
+from models_registry.models import Download, Measurement, ModelFile
 from proxy.models import ApiKey
 from routerproj.api import api
 
@@ -49,10 +49,12 @@ def test_every_example_runs(manager, tmp_path):
     assert len(COMMANDS) > 15
     for command in COMMANDS:
         file, key = ModelFile.objects.first(), ApiKey.objects.filter(name="ci").first()
+        download = Download.objects.first()
         for written, meant in (
             ("/srv/models", str(tmp_path)),
             ('"model_file": 1', f'"model_file": {file.pk if file else 0}'),
             ("/models/1", f"/models/{file.pk if file else 0}"),
+            ("/downloads/1", f"/downloads/{download.pk if download else 0}"),
             ("abcdefgh", key.public_id if key else ""),
         ):
             command = command.replace(written, meant)
