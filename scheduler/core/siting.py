@@ -85,8 +85,10 @@ class Siting:
         if shape is None or not self._ledger.limits:
             entry.sites, entry.site = (ANYWHERE,), ANYWHERE
             return None
-        if self._failures.too_large(entry.preset):
-            return NoPlace(Code.MODEL_TOO_LARGE, self._short(spec, shape, self._empty()))
+        # It was tried with all there was; with more than that by now it is worth another try.
+        too_large = self._failures.too_large(entry.preset)
+        if too_large and (short := self._short(spec, shape, self._empty())):
+            return NoPlace(Code.MODEL_TOO_LARGE, short)
         found = self._look(spec, shape, gone) if gone else self._remembered(spec, shape)
         if isinstance(found, NoPlace):
             return found

@@ -208,7 +208,9 @@ def test_if_that_runs_out_of_memory_it_is_not_tried_again():
     assert codes(story.ask(2, "m", after=120)) == {2: "model_too_large"}
 
 
-@pytest.mark.parametrize("how", ["a person asks", "other options", "a smaller guess"])
+@pytest.mark.parametrize(
+    "how", ["a person asks", "other options", "a smaller guess", "more memory"]
+)
 def test_it_is_tried_again_when_there_is_a_reason(how):
     story = machine(guessed(), a=20)
     story.ask(1, "m")
@@ -217,6 +219,8 @@ def test_it_is_tried_again_when_there_is_a_reason(how):
         story.edit(guessed(fingerprint="other"))
     elif how == "a smaller guess":
         story.edit(guessed(10, fingerprint="smaller"))
+    elif how == "more memory":
+        story.devices(CUDA0=30)
 
     kind = Kind.LOAD if how == "a person asks" else Kind.POST
     assert started(story.ask(2, "m", kind, after=120)) == ["m"]
