@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from django.conf import settings
@@ -103,7 +104,7 @@ class Layers:
         """Raises OptionError for what the engine would not take, naming the layer when it is not
         the preset's own."""
         environment, of_all, command_line = self._common_layers()
-        model_file = Given(Layer.MODEL_FILE, model_file_layer(preset.model_file))
+        model_file = Given(Layer.MODEL_FILE, model_file_layer(preset.model_file, self.catalogue))
         return merged((environment, model_file, *of_all, *self._own(preset), command_line))
 
     def own_options(self, preset: Preset) -> dict[str, str]:
@@ -198,10 +199,24 @@ def file_layer(options: Mapping[str, str], catalogue: Catalogue) -> dict[str, st
     )
 
 
-def model_file_layer(model_file: ModelFile) -> dict[str, str]:
+DRAFTED = {
+    "mtp-": "draft-mtp",
+    "eagle3-": "draft-eagle3",
+    "dflash-": "draft-dflash",
+    "dspark-": "draft-dspark",
+}
+"""How a draft model guesses, by the beginning of its file's name; by any other, `draft-simple`."""
+
+
+def model_file_layer(model_file: ModelFile, catalogue: Catalogue) -> dict[str, str]:
+    """A draft model alone is loaded and not used: the engine is told how it guesses."""
     layer = {"model": model_file.path}
     if model_file.mmproj:
         layer["mmproj"] = model_file.mmproj
     if model_file.draft:
         layer["model-draft"] = model_file.draft
+        if catalogue.find("spec-type") is not None:
+            name = PurePath(model_file.draft).name.lower()
+            kinds = (kind for begins, kind in DRAFTED.items() if name.startswith(begins))
+            layer["spec-type"] = next(kinds, "draft-simple")
     return layer

@@ -103,7 +103,7 @@ class _Applying:
         self._set_global()
         sections, conflicts = targets(self._file.presets, self._presets)
         self._report.conflicts += conflicts
-        about = {name for name, section in sections.items() if self._put(name, section)}
+        about = [name for name, section in sections.items() if self._put(name, section)]
         for name, preset in list(self._presets.items()):
             if name not in about:
                 self._let_go(preset, still_named=name in sections)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -94,6 +95,10 @@ def combination_errors(options: Mapping[str, str]) -> dict[str, OptionError]:
     return errors
 
 
+_NEWLINE = re.compile(r"\r\n|\n|\r")
+_BLANKS = " \t"
+
+
 def extra_lines(text: str) -> Iterator[Line | OptionError]:
     """The lines of `text`, or what is wrong with one.
 
@@ -101,8 +106,8 @@ def extra_lines(text: str) -> Iterator[Line | OptionError]:
     value runs to the end of its line, whatever is in it. `--key value`, as it stands on a command
     line, is taken too.
     """
-    for number, line in enumerate(text.splitlines(), start=1):
-        line = line.strip()
+    for number, line in enumerate(_NEWLINE.split(text), start=1):
+        line = line.strip(_BLANKS)
         if not line or line[0] in "#;":
             continue
         key, equals, value = _split(line)
@@ -120,9 +125,9 @@ def _split(line: str) -> tuple[str, str, str]:
     """(key, what stands between, value), without blanks around them."""
     word, blank, rest = line.partition(" ")
     if word.startswith("-") and "=" not in word and blank and not rest.lstrip().startswith("="):
-        return word, blank, rest.strip()
+        return word, blank, rest.strip(_BLANKS)
     key, equals, value = line.partition("=")
-    return key.strip(), equals, value.strip()
+    return key.strip(), equals, value.strip(_BLANKS)
 
 
 @dataclass(slots=True)
@@ -206,6 +211,26 @@ def policy_lines(text: str, keys: Container[str] = LINE_KEYS) -> dict[str, str]:
         if isinstance(line, Line) and (known := policy_key(line.key)) and known.key in keys:
             said[known.key] = line.value
     return said
+
+
+def without(text: str, keys: Container[str], catalogue: Catalogue) -> str:
+    """`text` less the lines that set one of `keys`, which are canonical; remarks stay."""
+    old = OldOptions(catalogue)
+
+    def about(line: str) -> str:
+        (read,) = [*extra_lines(line), None][:1]
+        if not isinstance(read, Line):
+            return ""
+        if known := policy_key(read.key):
+            return known.key
+        if old.is_old_switch(read.key):
+            return "load-mode"
+        renamed = old.new_name(read.key)
+        match = catalogue.find(renamed[0] if renamed else read.key)
+        return match.option.key if match else ""
+
+    kept = (line for line in _NEWLINE.split(text) if about(line) not in keys)
+    return "\n".join(kept).strip("\n")
 
 
 def preset_layer(preset: Preset, catalogue: Catalogue) -> dict[str, str]:
