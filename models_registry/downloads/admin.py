@@ -136,7 +136,8 @@ class DownloadAdmin(CorralAdmin):
 
     def _may(self, request: HttpRequest, verb: str) -> bool:
         if verb == "remove":
-            return super().has_delete_permission(request)
+            deletes = super().has_delete_permission(request)
+            return deletes and request.user.has_perm(removing.MAY_DELETE)
         return super().has_change_permission(request)
 
     # What is shown ----------------------------------------------------------------------
@@ -274,7 +275,7 @@ def _act(
     verb: str, model_admin: DownloadAdmin, request: HttpRequest, rows: QuerySet[Download]
 ) -> None:
     _, done, do = _VERBS[verb]
-    asker = Asker(str(request.user))
+    asker = Asker(str(request.user), permissions=frozenset(request.user.get_all_permissions()))
     for row in rows:
         try:
             do(row, asker)

@@ -11,6 +11,7 @@ from django.utils import timezone
 from models_registry.downloads import targets, tokens
 from models_registry.downloads.choosing import SIDECARS
 from models_registry.downloads.jobs import enqueue
+from models_registry.downloads.places import state_folder
 from models_registry.downloads.work import drop_parts
 from models_registry.errors import ManagementRefused
 from models_registry.models import Download
@@ -130,6 +131,7 @@ def forget(download: int) -> None:
     if row.state != State.DONE:
         drop_parts(row)
     tokens.forget(download)
+    (state_folder() / f"{download}.lock").unlink(missing_ok=True)
 
 
 def unfinished() -> list[Download]:

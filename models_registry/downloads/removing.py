@@ -25,8 +25,15 @@ REMOVABLE = (Source.CACHE, Source.DOWNLOAD)
 """Sources whose files Corral may delete: nobody else keeps them."""
 
 
+MAY_DELETE = "models_registry.delete_modelfile"
+
+
 def remove_fetched(row: Download, asker: Asker, *, unload: bool, cascade: bool) -> None:
     """The model that a download brought. Raises ManagementRefused."""
+    if not asker.may(MAY_DELETE):
+        raise ManagementRefused(
+            "permission_denied", f"{asker.label} lacks the permission {MAY_DELETE}."
+        )
     paths = [file["link"] or file["at"] for file in row.files if file["role"] == "model"]
     found = ModelFile.objects.filter(path__in=paths[:1]).first()
     if found is None:

@@ -197,6 +197,30 @@ def test_a_cancelled_one_leaves_nothing(worker: Worker, repo: str) -> None:
     assert not worker.models(repo)
 
 
+def test_a_file_that_the_system_lets_grow_no_further_is_kept_for_a_retry(
+    worker: Worker, serving: Hub, repo: str
+) -> None:
+    """RLIMIT_FSIZE in place of a full disk: the write itself fails."""
+    serving.bytes_per_second = 0
+    download = worker.create(repo)
+    limit = len(CONTENT) - 100_000
+
+    worker.run(
+        f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit},) * 2);"
+        f" work.work({download})"
+    )
+
+    row = worker.row(download)
+    assert row["state"] == "failed"
+    assert "there is no room" in row["error"]
+    assert "bytes are missing" in row["error"]
+    assert 0 < worker.came(repo) <= limit
+    worker.run(f"asking.resume({download})")
+    worker.run(f"work.work({download})")
+    assert worker.row(download)["state"] == "done"
+    assert worker.models(repo)[0].read_bytes() == CONTENT
+
+
 def test_two_downloads_of_one_file_never_write_it_at_once(
     worker: Worker, serving: Hub, repo: str
 ) -> None:

@@ -123,6 +123,17 @@ def test_the_files_go_only_when_that_was_asked(manager: Manager, stand_in, fetch
     assert not Download.objects.exists()
 
 
+def test_deleting_files_takes_the_permission_to_delete_model_files(stand_in, fetched) -> None:
+    stand_in.repository("team/m", {"m-Q8_0.gguf": GGUF})
+    row = fetched("team/m")
+    user = staff("models_registry.delete_download")
+
+    refused = Manager(client=session_of(user)).delete(f"/downloads/{row.pk}?files=true")
+
+    assert (refused.status, refused.code) == (403, "permission_denied")
+    assert Path(ModelFile.objects.get().path).exists()
+
+
 def test_each_needs_its_permission(stand_in) -> None:
     row = Download.objects.create(target="team/m", state="queued")
     viewer = session_of(staff("models_registry.view_download"), csrf=False)

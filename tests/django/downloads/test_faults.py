@@ -151,7 +151,7 @@ def test_an_answer_that_is_no_list_of_files_is_a_failure(stand_in, repo, fetched
     assert "no list of files" in row.error
 
 
-def test_no_room_is_found_out_before_a_byte_is_fetched(
+def test_no_room_by_a_patched_figure_is_found_out_before_a_byte_is_fetched(
     stand_in, repo, fetched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(work, "free_bytes", lambda folder: transfer.KEPT_FREE + 1000)
@@ -163,7 +163,7 @@ def test_no_room_is_found_out_before_a_byte_is_fetched(
     assert not stand_in.asked_for("/cdn/")
 
 
-def test_a_disk_that_fills_up_meanwhile_fails_it_and_a_retry_goes_on(
+def test_a_disk_that_is_patched_to_be_nearly_full_fails_it_and_a_retry_goes_on(
     stand_in, repo, fetched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
