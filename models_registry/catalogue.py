@@ -16,6 +16,7 @@ from enum import StrEnum, auto
 from pathlib import Path
 
 from models_registry.errors import EngineMissing
+from models_registry.kept_help import keep, kept
 
 HELP_SECONDS = 30.0
 """It takes 0.02 s; a first start may read the program from a slow disk."""
@@ -38,7 +39,9 @@ class Kind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Option:
     """One option. `spellings` and `negations` have their dashes; `key` is the last long spelling,
-    which llama.cpp itself renders. `choices` of an INT are the words it takes beside a number."""
+    which llama.cpp itself renders. `choices` of an INT are the words it takes beside a number.
+    `default` is what the help says of it, in the engine's words; empty where it says nothing.
+    `section` is the heading under which the help has it: common, sampling …"""
 
     key: str
     spellings: tuple[str, ...]
@@ -48,16 +51,12 @@ class Option:
     choices: tuple[str, ...] = ()
     environment: str = ""
     help: str = ""
+    default: str = ""
+    section: str = ""
 
     @property
     def removed(self) -> bool:
         return "argument has been removed" in self.help
-
-    @property
-    def default(self) -> str:
-        """What counts when nobody sets it, as the help says it; empty where it says nothing."""
-        found = re.search(r"\bdefault: ([^()]*)\)", " ".join(self.help.split()))
-        return found[1].strip("'\" ") if found else ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -137,30 +136,41 @@ def _environment_matches(option: Option) -> Iterator[tuple[str, Match]]:
 def parse_help(text: str) -> Catalogue:
     """The options in the order of the help. Whatever the text is, lines that are no option are
     skipped."""
-    found = (_option(header, lines) for header, lines in _blocks(text))
+    found = (_option(header, lines, section) for section, header, lines in _blocks(text))
     return Catalogue(tuple(option for option in found if option is not None))
 
 
-def _blocks(text: str) -> Iterator[tuple[str, list[str]]]:
-    """(header, lines of the description) of each option."""
-    header, lines = "", list[str]()
+_HEADING = re.compile(r"-{5} (\S.*?)(?: params)? -{5}")
+
+
+_SECTIONS = {"example-specific": "server"}
+"""What llama.cpp calls its own programs means nothing to whoever sets an option."""
+
+
+def _blocks(text: str) -> Iterator[tuple[str, str, list[str]]]:
+    """(heading, header, lines of the description) of each option."""
+    section, header, lines = "", "", list[str]()
     for line in text.splitlines():
         if line.startswith("-----") or not line.strip():
+            if heading := _HEADING.fullmatch(line.strip()):
+                if header:
+                    yield section, header, lines
+                section, header, lines = _SECTIONS.get(heading[1], heading[1]), "", []
             continue
         if not line.startswith("-"):
             lines.append(line[_COLUMN:] if line[:_COLUMN].isspace() else line.strip())
             continue
         if header:
-            yield header, lines
+            yield section, header, lines
         # A header that leaves no room before the column has its description on the next line.
         beside = len(line) > _COLUMN and line[_COLUMN - 3 : _COLUMN].isspace()
         header = line[:_COLUMN].rstrip() if beside else line.rstrip()
         lines = [line[_COLUMN:]] if beside else []
     if header:
-        yield header, lines
+        yield section, header, lines
 
 
-def _option(header: str, lines: list[str]) -> Option | None:
+def _option(header: str, lines: list[str], section: str) -> Option | None:
     """None for a line that only looks like one: a bullet, a ruler."""
     match = _HEADER.fullmatch(header)
     if match is None:
@@ -180,7 +190,18 @@ def _option(header: str, lines: list[str]) -> Option | None:
         choices=choices,
         environment=environment[1] if environment else "",
         help=re.sub(r"\s*\(env: \w+\)$", "", description),
+        default=_default(" ".join(description.split())),
+        section=section,
     )
+
+
+_DEFAULT = re.compile(r"\bdefault: ('[^']*'|(?:[^,;()]|[,;](?! ))*)")
+
+
+def _default(joined: str) -> str:
+    """Of `(default: 40, 0 = disabled)` 40, of `default: 'auto'` auto."""
+    found = _DEFAULT.search(joined)
+    return found[1].split(" = ")[0].strip().strip("'\"") if found else ""
 
 
 def _positive_and_negated(names: list[str]) -> tuple[list[str], list[str]]:
@@ -242,7 +263,8 @@ _known_lock = threading.Lock()
 
 
 def engine_catalogue(program: Path) -> Catalogue:
-    """The options of the llama-server at `program`, asked once for each version of the file.
+    """The options of the llama-server at `program`, asked once for each version of the file,
+    whichever process asks.
 
     Raises EngineMissing when it cannot be run or its help is not a server's.
     """
@@ -253,11 +275,15 @@ def engine_catalogue(program: Path) -> Catalogue:
     version = (str(program), found.st_mtime_ns, found.st_size)
     with _known_lock:
         if version not in _known:
-            catalogue = parse_help(_help_text(program))
+            before = kept(version)
+            text = before or _help_text(program)
+            catalogue = parse_help(text)
             if catalogue.find("ctx-size") is None:
                 raise EngineMissing(
                     f"{program} is not a llama-server: its --help names no --ctx-size"
                 )
+            if not before:
+                keep(version, text)
             _known[version] = catalogue
         return _known[version]
 

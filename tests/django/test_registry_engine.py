@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from models_registry import catalogue, kept_help
 from models_registry.catalogue import Catalogue, Kind, Option, engine_catalogue
 from models_registry.command_line import EffectiveOption, Layer, render
 from models_registry.engine_path import llama_server
@@ -156,3 +157,43 @@ def test_the_real_engine_takes_every_option_and_choice_that_we_take(settings: An
 
     assert len(taken) > 200
     assert refused == []
+
+
+def test_no_second_process_asks_the_engine_what_it_can_do(
+    tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.CORRAL_VAR = tmp_path / "var"
+    real = stand_in_engine(tmp_path)
+    engine = program(tmp_path / "engine", f"echo x >> '{tmp_path}/asked'; exec '{real}'")
+
+    def as_another_process() -> list[str]:
+        monkeypatch.setattr(catalogue, "_known", {})
+        return [option.key for option in engine_catalogue(engine).options]
+
+    first, second = as_another_process(), as_another_process()
+
+    assert first == second
+    assert (tmp_path / "asked").read_text() == "x\n"
+    program(engine, f"echo x >> '{tmp_path}/asked'; # another version\nexec '{real}'")
+    as_another_process()
+    assert (tmp_path / "asked").read_text() == "x\nx\n"
+    kept = next((tmp_path / "var" / "engine").iterdir())
+    kept.write_bytes(b"\xff")
+    as_another_process()
+
+
+def test_what_many_engines_said_is_not_kept_for_ever(tmp_path: Path, settings: Any) -> None:
+    settings.CORRAL_VAR = tmp_path / "var"
+    for number in range(kept_help.MOST_KEPT + 3):
+        kept_help.keep((f"engine {number}", 0, 0), "text")
+
+    assert len(list((tmp_path / "var" / "engine").iterdir())) == kept_help.MOST_KEPT
+
+
+def test_a_program_that_is_no_engine_is_asked_again(tmp_path: Path, settings: Any) -> None:
+    settings.CORRAL_VAR = tmp_path / "var"
+
+    with pytest.raises(EngineMissing, match="not a llama-server"):
+        engine_catalogue(program(tmp_path / "engine", "echo usage"))
+
+    assert not (tmp_path / "var").exists()

@@ -151,7 +151,7 @@ def test_no_text_breaks_the_reader(text: str) -> None:
 @pytest.mark.parametrize(
     ("key", "default"),
     [
-        ("ctx-size", "0, 0 = loaded from model"),
+        ("ctx-size", "0"),
         ("ubatch-size", "512"),
         ("cache-type-k", "f16"),
         ("flash-attn", "auto"),
@@ -162,3 +162,38 @@ def test_no_text_breaks_the_reader(text: str) -> None:
 )
 def test_an_options_default_is_what_the_help_says(key, default):
     assert CATALOGUE.option(key).default == default
+
+
+@pytest.mark.parametrize(
+    ("key", "default"),
+    [
+        ("ctx-size", "0"),
+        ("top-k", "40"),
+        ("temperature", "0.80"),
+        ("flash-attn", "auto"),
+        ("kv-offload", "enabled"),
+        ("fit-target", "1024"),
+        ("threads-batch", "same as --threads"),
+        ("sleep-idle-seconds", "-1"),
+        ("samplers", "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature"),
+        ("numa", ""),
+    ],
+)
+def test_what_counts_unless_it_is_set_is_in_the_help(key: str, default: str) -> None:
+    assert CATALOGUE.option(key).default == default
+
+
+@pytest.mark.parametrize(
+    ("key", "section"),
+    [
+        ("ctx-size", "common"),
+        ("cache-type-v-draft", "common"),
+        ("samplers", "sampling"),
+        ("backend-sampling", "sampling"),
+        ("spec-type", "speculative"),
+        ("parallel", "server"),
+        ("spec-default", "server"),
+    ],
+)
+def test_an_option_stands_in_the_section_of_the_help(key: str, section: str) -> None:
+    assert CATALOGUE.option(key).section == section
