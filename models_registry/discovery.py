@@ -20,7 +20,7 @@ from simple_history.utils import bulk_create_with_history, bulk_update_with_hist
 
 from models_registry import preset_file
 from models_registry.discovery_plan import FileRow, Plan, PresetRow, Rows, plan
-from models_registry.models import Alias, ModelFile, Preset, Source
+from models_registry.models import Alias, ModelFile, Preset, RegistryRevision, Source
 from models_registry.preset_file import PresetsReport
 from models_registry.revision import bump
 from models_registry.sources.reading import CALLED, Places, Reading, read_sources
@@ -35,7 +35,7 @@ MOST_LINES = 100
 """Of a report for people: the admin lists the rows themselves."""
 
 _BATCH = 500
-_FILE_FIELDS = ["path", "size", "mmproj", "draft", "missing_since"]
+_FILE_FIELDS = ["path", "source", "size", "mmproj", "draft", "missing_since"]
 
 
 @dataclass(slots=True)
@@ -124,6 +124,7 @@ def _transaction(reading: Reading, with_file: bool) -> tuple[Plan, PresetsReport
     """Planned with the rows as they are in it, whoever changed them meanwhile; and what the presets
     file did once all that was found is there."""
     with transaction.atomic():
+        list(RegistryRevision.objects.select_for_update())  # one rescan at a time, on any database
         made = plan(reading, _rows(with_file), MOST_NEW)
         if made.changes:
             _apply(made)

@@ -22,6 +22,9 @@ from models_registry.sources.reading import CALLED, PRECEDENCE, Reading
 DISCOVERED = (*PRECEDENCE, Source.DOWNLOAD)
 """Rows of these are kept in step with the disk."""
 
+_TAKEN = (*DISCOVERED, Source.PRESET_FILE)
+"""Rows of these become that source's which finds their files: whoever was first."""
+
 _MOVING = (Source.CACHE, Source.OLLAMA)
 """Names there move on to other files while the old ones may stay on disk."""
 
@@ -122,22 +125,26 @@ class _Planner:
 
     def _take(self, source: Source, found: FoundModel) -> None:
         row = self._rows.files.get(found.path)
-        if row is not None and row.source not in DISCOVERED:
+        if row is not None and row.source not in _TAKEN:
             return
         if row is not None and found.path not in self._fresh:
-            self._refresh(row, found)
+            self._refresh(row, source, found)
         own = self._rows.presets.get(found.name)
         if own is not None and own.path == found.path:
-            if own.source == source == Source.OLLAMA:
+            if _rank(own.source) > _rank(source):  # found where the higher source is now
+                self._turn(own, source, found)
+            elif own.source == source == Source.OLLAMA:
                 self._set_options(own, found)
         elif len(self._plan.new_files) >= self._most_new and row is None:
             self._plan.is_whole = False
         elif not self._has_enough(found):
             self._offer(source, found)
 
-    def _refresh(self, row: FileRow, found: FoundModel) -> None:
+    def _refresh(self, row: FileRow, source: Source, found: FoundModel) -> None:
         self._fresh.add(row.path)
         changes: dict[str, Any] = {}
+        if row.source == Source.PRESET_FILE:
+            row.source = changes["source"] = source
         if row.size != found.size:
             changes["size"] = found.size
         mmproj = found.mmproj or _if_there(row.mmproj)
@@ -156,10 +163,12 @@ class _Planner:
             )
 
     def _has_enough(self, found: FoundModel) -> bool:
-        """A preset that somebody made for a file, or renamed, is enough. Where several names lead
-        to one file (Ollama's copies), each of them is to lead there, if only as an alias."""
+        """A preset that somebody made for a file, or renamed, is enough; one of the presets file
+        is not. Where several names lead to one file (Ollama's copies), each of them is to lead
+        there, if only as an alias."""
         if self._names[found.path] == 1:
-            return bool(self._presets_of.get(found.path))
+            presets = self._presets_of.get(found.path, [])
+            return any(preset.source != Source.PRESET_FILE for preset in presets)
         return self._rows.aliases.get(found.name) == found.path
 
     def _offer(self, source: Source, found: FoundModel) -> None:
@@ -175,7 +184,10 @@ class _Planner:
             self._turn(owner, source, found)
             return
         self._add_file(source, found)
-        if found.name in self._rows.aliases or (owner is not None and owner.source != source):
+        is_only_name = self._names[found.path] == 1
+        if found.name in self._rows.aliases or (
+            owner is not None and (owner.source != source or not is_only_name)
+        ):
             self._refuse(found, owner)
             return
         name = found.name

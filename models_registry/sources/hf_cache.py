@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from models_registry.errors import ModelsFolderMissing
-from models_registry.naming import file_stem, quantisation, valid_name
+from models_registry.naming import file_stem, name_problem, quantisation, valid_name
 from models_registry.sources.found import Contents, FoundModel
 from models_registry.sources.parts import (
     DRAFTS,
@@ -109,7 +109,7 @@ def _add_repo(contents: Contents, repo: str, path: Path) -> None:
             path=file.path,
             mmproj=mmproj.path if mmproj else "",
             size=state.size,
-            aliases=(repo,) if number == default else (),
+            aliases=(repo,) if number == default and not name_problem(repo) else (),
             stamp=state.stamp,
         )
         contents.add(model, state)

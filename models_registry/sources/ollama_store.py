@@ -24,6 +24,7 @@ from models_registry.sources.found import Contents, FoundModel
 from models_registry.sources.hf_cache import OFF
 from models_registry.sources.ollama_params import options_of
 from models_registry.sources.small_files import small_text
+from models_registry.sources.tree import is_text
 from models_registry.validation import file_problem
 
 STORES = ("~/.ollama/models", "/usr/share/ollama/.ollama/models")
@@ -119,6 +120,8 @@ def _add(contents: Contents, store: Path, parts: tuple[str, ...], manifest: Any)
     if any(kind == "adapter" for kind, _ in layers):
         raise ValueError("it needs a LoRA adapter, which presets do not take")
     path = _blob(store, models[0])
+    if not is_text(path):
+        raise ValueError("its store has a path that is not valid UTF-8")
     if problem := file_problem(path):
         contents.complain(path, f"of {shown_name(*parts)}: {problem}")
         return

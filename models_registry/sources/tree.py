@@ -108,7 +108,7 @@ def _take_file(entry: os.DirEntry[str], folder: Folder, contents: Contents) -> N
         contents.complain(entry.path, "is not a regular file")
     elif not os.access(entry.path, os.R_OK):
         contents.complain(entry.path, "may not be read by the account that runs Corral")
-    elif not _is_text(entry.path):
+    elif not is_text(entry.path):
         contents.complain(
             entry.path, "has a name that is not valid UTF-8, or holds control characters"
         )
@@ -119,7 +119,8 @@ def _take_file(entry: os.DirEntry[str], folder: Folder, contents: Contents) -> N
         folder.files.append(seen)
 
 
-def _is_text(path: str) -> bool:
+def is_text(path: str) -> bool:
+    """Whether it can be stored and shown."""
     try:
         path.encode()
     except UnicodeEncodeError:

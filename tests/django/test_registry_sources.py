@@ -339,6 +339,24 @@ def test_the_presets_file_and_the_sources_change_together_or_not_at_all(
     assert not stage.scan(presets_file=file).changed
 
 
+def test_it_is_the_same_whether_the_presets_file_or_the_folder_was_first(
+    stage: Stage, tmp_path: Path
+) -> None:
+    file = tmp_path / "presets.ini"
+    path = gguf(stage.folder / "a.gguf")
+    file.write_text(f"[b]\nmodel = {path}\n")
+    rescan(Places(presets_file=file))
+    assert ModelFile.objects.get().source == Source.PRESET_FILE
+
+    stage.scan(presets_file=file)
+
+    assert dict(Preset.objects.values_list("name", "source")) == {
+        "a": Source.MODELS_DIR, "b": Source.PRESET_FILE,
+    }  # fmt: skip
+    assert ModelFile.objects.get().source == Source.MODELS_DIR
+    assert not stage.scan(presets_file=file).changed
+
+
 def test_the_stores_parameters_lie_below_the_presets_files_options(
     stage: Stage, tmp_path: Path
 ) -> None:
