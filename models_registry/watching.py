@@ -78,5 +78,6 @@ def look(seen: Reading | None) -> Reading | None:
         close_old_connections()
     if report.changed or report.faults:
         for line in report.lines():
-            logger.info("rescan: %s", line)
+            log = logger.warning if line in report.faults else logger.info
+            log("rescan: %s", line)
     return reading

@@ -300,3 +300,52 @@ def test_a_thousand_presets_are_read_quickly_enough_for_every_look(tmp_path: Pat
     assert len(launch_specs()) == 1001
 
     assert time.process_time() - before < 1.5
+
+
+def test_an_heir_takes_back_what_its_base_says(model_file: ModelFile) -> None:
+    base = make_preset("base", model_file, pinned=True, priority="high")
+    heir = Preset(
+        name="heir",
+        model_file=model_file,
+        base=base,
+        extra_options="pinned = false\npriority = normal",
+    )
+    heir.full_clean()
+    heir.save()
+
+    assert (specs()["heir"].pinned, specs()["heir"].priority) == (False, "normal")
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ("pinned = true", "set the preset's own field: Pinned"),
+        ("keep-alive = 5", "set the preset's own field: Keep alive"),
+        ("replicas = 1", "the field Replicas is set as well"),
+        ("tags = a", "the field Tags is set as well"),
+    ],
+)
+def test_what_has_a_field_is_set_there(model_file: ModelFile, lines: str, words: str) -> None:
+    preset = Preset(name="a", model_file=model_file, replicas=2, tags="b", extra_options=lines)
+
+    with pytest.raises(ValidationError, match=words):
+        preset.full_clean()
+
+
+@pytest.mark.parametrize(
+    ("draft", "kind"),
+    [
+        ("small.gguf", "draft-simple"),
+        ("mtp-a.gguf", "draft-mtp"),
+        ("EAGLE3-a.gguf", "draft-eagle3"),
+    ],
+)
+def test_the_engine_is_told_how_a_draft_model_guesses(
+    tmp_path: Path, draft: str, kind: str
+) -> None:
+    row = make_model_file(tmp_path / "a.gguf", draft=str(tmp_path / draft))
+    preset = make_preset("a", row)
+
+    assert options(preset)["spec-type"] == EffectiveOption("spec-type", kind, Layer.MODEL_FILE)
+    preset.extra_options = "spec-type = none"
+    assert options(preset)["spec-type"].value == "none"
