@@ -49,7 +49,7 @@ def apply(plan: Plan, asker: Asker, *, dry_run: bool = False) -> ImportReport:
 
 
 class _Conflict(Exception):
-    """Something of the name is there already; the message says what."""
+    """It cannot be made beside what is there, or of it; the message says why."""
 
 
 def _group(planned: PlannedGroup, asker: Asker, report: ImportReport) -> Group | None:
@@ -134,7 +134,10 @@ def _model_file(planned: PlannedPreset, asker: Asker) -> tuple[ModelFile, list[s
     found = ModelFile.objects.filter(path=planned.model).first()
     if found is None:
         fields = {"path": planned.model, "mmproj": planned.mmproj, "draft": planned.draft}
-        return editing.add_model_file(fields, asker), []
+        try:
+            return editing.add_model_file(fields, asker), []
+        except ValidationError as error:
+            raise _Conflict(f"{planned.model}: {told_of(error)}") from error
     others = [
         f"{planned.name}: {path} is not taken: the model file {planned.model} is registered "
         f"{'with ' + there if there else 'without one'}; change it on its page"

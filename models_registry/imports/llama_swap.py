@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,9 @@ def plan(
     return _Planning(tree, catalogue, folder, environment or {}).plan()
 
 
+_NUMBERS = ("globalTTL", "unloadTimeout")
+
+
 class _Planning:
     def __init__(
         self,
@@ -100,6 +104,9 @@ class _Planning:
                 self._say(f"{key} is not taken: {NOT_TAKEN[key]}", key)
             elif key not in _TAKEN:
                 self._say(f"{key} is not taken: it is no key of llama-swap's known here", key)
+            elif not _is_of_its_kind(key, self._file[key]):
+                why = "it is not a number" if key in _NUMBERS else "it holds no keys"
+                self._say(f"{key} is not taken: {why}", key)
         for id in _mapping(self._file.get("profiles")):
             self._say(
                 f"profiles.{id} is not taken: it leads names to other models; a profile here "
@@ -121,7 +128,7 @@ class _Planning:
                 macros=macros,
                 catalogue=self._catalogue,
                 folder=self._folder,
-                defaults={key: self._seconds(key) for key in ("globalTTL", "unloadTimeout")},
+                defaults={key: self._seconds(key) for key in _NUMBERS},
                 say=say,
             )
         except CannotTake as error:
@@ -130,8 +137,8 @@ class _Planning:
             return None
 
     def _seconds(self, key: str) -> float:
-        value = self._file.get(key, 0)
-        return value if isinstance(value, int | float) and not isinstance(value, bool) else 0
+        value = self._file.get(key)
+        return value or 0 if _is_of_its_kind(key, value) else 0
 
     def _groups(self, presets: dict[str, PlannedPreset]) -> Iterator[PlannedGroup]:
         """Those that have members among `presets`, which are put into them."""
@@ -144,6 +151,9 @@ class _Planning:
             for missing in set(map(str, _list(members))) - set(known):
                 self._say(f"groups.{name}: {missing} is not among what is imported", *path)
             for member in known:
+                if before := presets[member].group:
+                    words = f"{member} leaves {before} for it: a preset is in one group at most"
+                    self._say(f"groups.{name}: {words}", *path)
                 presets[member] = replace(presets[member], group=name)
             if known:
                 yield PlannedGroup(
@@ -193,6 +203,15 @@ class _Planning:
         if not found:
             self._say(f"{name} is not among what is imported", *path)
         yield from found[:1]
+
+
+def _is_of_its_kind(key: str, value: object) -> bool:
+    """Whether a key that is taken holds what it is to hold; nothing at all is fine, too."""
+    if value is None:
+        return True
+    if key in _NUMBERS:
+        return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    return isinstance(value, dict)
 
 
 def _mapping(value: object) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -68,12 +69,15 @@ def planned_preset(
     what the file's own keys set for all models. Raises CannotTake."""
     try:
         inner = macros.within({"MODEL_ID": id}).within(_mapping(model.get("macros")))
-        given = inner.expanded({key: each for key, each in model.items() if key in _TAKEN})
+        others = {key: each for key, each in model.items() if key in _TAKEN - {"cmd", "macros"}}
+        given = inner.expanded(others)
         # Before macros are put in: one in a remark may stand for several lines.
         written = without_remarks(str(model.get("cmd") or ""))
         command = read_command(inner.text(written), catalogue)
     except (UnknownMacro, NoServer) as error:
         raise CannotTake(str(error)) from error
+    if not isinstance(model.get("macros"), dict | None):
+        say("macros", "it holds no keys")
     for key in model:
         if key in NOT_TAKEN:
             say(key, NOT_TAKEN[key])
@@ -155,7 +159,7 @@ class _Taking:
     def _environment(self) -> tuple[dict[str, Any], dict[str, str]]:
         """(the column, what its LLAMA_ARG_* say as options)."""
         variables = dict(self._command.environment)
-        for entry in _list(self._given.get("env")):
+        for entry in self._entries("env"):
             name, equals, value = str(entry).partition("=")
             if equals:
                 variables[name.strip()] = value
@@ -221,14 +225,14 @@ class _Taking:
 
     def _number(self, key: str, otherwise: float) -> float:
         value = self._given.get(key, otherwise)
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
             self._say(key, "it is not a number")
             return otherwise
         return value
 
     def _filters_into(self, fields: dict[str, Any]) -> dict[str, dict[str, Any]]:
         """The aliases, with what each sets in requests; the preset's own go into `fields`."""
-        filters = _mapping(self._given.get("filters"))
+        filters = self._keys("filters")
         strip = filters.get("stripParams") or filters.get("strip_params") or ""
         names = [name for name in stripped_names(str(strip)) if self._is_fine(strip_errors(name))]
         if names:
@@ -256,7 +260,7 @@ class _Taking:
 
     def _aliases(self, by_id: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         aliases: dict[str, dict[str, Any]] = {}
-        for entry in _list(self._given.get("aliases")):
+        for entry in self._entries("aliases"):
             name = str(_mapping(entry).get("id", entry))
             if _mapping(entry).get("unlisted") is True:
                 self._say("aliases", f"{name} is listed with its model all the same")
@@ -282,10 +286,18 @@ class _Taking:
                 kept[name] = value
         return kept
 
+    def _entries(self, key: str) -> list[Any]:
+        value = self._given.get(key)
+        if value is not None and not isinstance(value, list):
+            self._say(key, "it is not a list")
+        return value if isinstance(value, list) else []
+
+    def _keys(self, key: str) -> dict[str, Any]:
+        value = self._given.get(key)
+        if value is not None and not isinstance(value, dict):
+            self._say(key, "it holds no keys")
+        return _mapping(value)
+
 
 def _mapping(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []

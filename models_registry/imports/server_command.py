@@ -18,6 +18,7 @@ FILES = frozenset({"model", "mmproj", "model-draft", "hf-repo", "hf-file"})
 _DROPPED = frozenset({"host", "port", "alias", "offline", "slots", "webui", "log-colors"})
 """Every child of Corral's has its own of these; nothing is lost."""
 
+_LONG = re.compile(r"--[A-Za-z]")
 _PROGRAM = re.compile(r"llama-server([-_.][\w.+-]*)?")  # a build may be in its name
 _WRAPPERS = frozenset(
     {"env", "nice", "ionice", "numactl", "taskset", "stdbuf", "chrt", "time", "setpriv", "sudo"}
@@ -113,9 +114,14 @@ def _options(
         if value is None and rest and not old.is_old_switch(name):
             if match is None:
                 value = rest.pop(0) if not rest[0].startswith("-") else None
-            elif match.option.kind is not Kind.FLAG and catalogue.find_token(rest[0]) is None:
+            elif match.option.kind is not Kind.FLAG and not _is_option(rest[0], catalogue):
                 value = rest.pop(0)
         yield name, match, value
+
+
+def _is_option(word: str, catalogue: Catalogue) -> bool:
+    """Also one that this engine does not know: an older one's, behind what was a switch there."""
+    return bool(_LONG.match(word)) or catalogue.find_token(word) is not None
 
 
 def _take(

@@ -200,6 +200,7 @@ def test_a_file_that_is_missing_skips_its_model_alone(tmp_path: Path) -> None:
 
     assert report.added == ["b"]
     assert [skipped.name for skipped in report.skipped] == ["a"]
+    assert report.skipped[0].why.startswith(f"{tmp_path / 'gone.gguf'}: ")
     assert "cannot be read" in report.skipped[0].why
     assert ModelFile.objects.count() == 1
 
@@ -261,6 +262,7 @@ models:
 groups: 5
 hooks: [1]
 routing: no
+globalTTL: soon
 profiles: {p: [a]}
 """
 
@@ -268,7 +270,59 @@ profiles: {p: [a]}
 
     assert report.added == ["a", "x y-z"]
     assert [skipped.name for skipped in report.skipped] == ["b", "c"]
-    assert len(report.notes) == 5
+    told = "\n".join(report.notes)
+    for key in ("ttl", "concurrencyLimit", "unloadTimeout", "env", "aliases", "filters", "macros"):
+        assert f"models.a.{key}: it " in told
+    for key in ("groups", "hooks", "routing", "globalTTL"):
+        assert f"{key} is not taken: it " in told
+    assert len(report.notes) == 13
+
+
+def test_numbers_without_an_end_are_told_and_break_nothing(tmp_path: Path) -> None:
+    text = """\
+globalTTL: .inf
+models:
+  a:
+    cmd: llama-server -m qwen.gguf
+    ttl: .nan
+    concurrencyLimit: .inf
+    unloadTimeout: -.inf
+"""
+
+    report = imported(text, tmp_path)
+
+    assert report.added == ["a"]
+    assert [note.endswith("it is not a number") for note in report.notes] == [True] * 4
+    preset = Preset.objects.get()
+    assert (preset.keep_alive, preset.queue_limit, preset.stop_timeout) == (None, None, None)
+
+
+def test_a_macro_in_a_remark_is_none(tmp_path: Path) -> None:
+    text = "models:\n  a:\n    cmd: |\n      # once ${server}\n      llama-server -m qwen.gguf\n"
+
+    assert imported(text, tmp_path).added == ["a"]
+
+
+def test_an_option_behind_what_was_a_switch_is_not_its_value(tmp_path: Path) -> None:
+    text = "models:\n  a: {cmd: llama-server -fa --no-mmap -m qwen.gguf -fa --unheard-of 3}\n"
+
+    imported(text, tmp_path)
+
+    preset = Preset.objects.get()
+    assert preset.flash_attn == "on"
+    assert "no-mmap" in preset.extra_options or "load-mode = none" in preset.extra_options
+
+
+def test_a_model_of_two_groups_is_in_the_last_which_is_told(tmp_path: Path) -> None:
+    text = """\
+models: {a: {cmd: llama-server -m qwen.gguf}}
+groups: {one: {members: [a]}, two: {members: [a]}}
+"""
+
+    report = imported(text, tmp_path)
+
+    assert Preset.objects.get().group == Group.objects.get(name="two")
+    assert "line 2: groups.two: a leaves one for it: a preset is in one group" in report.notes[0]
 
 
 def test_who_may_not_add_presets_imports_nothing(text: str, tmp_path: Path) -> None:
