@@ -89,7 +89,7 @@ class PresetListAdmin(HistoryAdmin):
     list_select_related = ["model_file", "group"]
     change_list_template = "admin/models_registry/preset/change_list.html"
     list_after_template = "admin/models_registry/preset/states.html"
-    list_per_page = 100
+    list_per_page = 50
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Preset]:
         return super().get_queryset(request).prefetch_related("aliases", "profiles")

@@ -11,7 +11,7 @@ from models_registry.catalogue import engine_catalogue
 from models_registry.command_line import Layer, render
 from models_registry.engine_path import llama_server
 from models_registry.errors import EngineMissing, ManagementRefused, OptionError
-from models_registry.launch import effective_options, effective_policy_of
+from models_registry.launch import effective_options, effective_policy_of, option_notes
 from models_registry.models import Preset
 from models_registry.policy import GATEWAYS_OWN, Policy, gateways_own
 from models_registry.policy_keys import POLICY_KEYS, policy_text_of
@@ -34,6 +34,7 @@ def described(preset: Preset) -> dict[str, Any]:
             _told(option.key, option.value, option.layer, option.where) for option in options
         ],
         "policy": list(_policy_told(policy)),
+        "notes": option_notes(preset, catalogue),
         "argv": argv,
         "command_line": shlex.join(argv),
     }
