@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from tests.support.browsing import ACCOUNTS, CHROMIUM, OPTIONS, PICTURES, Desk
 from tests.support.gateway import SLOW, THREE_MODELS, Gateway, gateway
+from tests.support.hub import Hub, downloads_from, hub
 
 
 @pytest.hookimpl(wrapper=True)
@@ -28,9 +29,18 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 
 @pytest.fixture(scope="package")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+def published() -> Iterator[Hub]:
+    """Where the gateway downloads from."""
+    with hub() as serving:
+        yield serving
+
+
+@pytest.fixture(scope="package")
+def running(published: Hub, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     models = {**THREE_MODELS, "slow": SLOW}
-    with gateway(tmp_path_factory.mktemp("browser"), models=models) as started:
+    folder = tmp_path_factory.mktemp("browser")
+    env = downloads_from(published, folder)
+    with gateway(folder, models=models, env=env) as started:
         started.django(ACCOUNTS)
         yield started
 

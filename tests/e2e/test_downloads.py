@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.asking import whole
 from tests.support.gateway import Gateway, gateway
-from tests.support.hub import Hub, hub
+from tests.support.hub import Hub, downloads_from, hub
 from tests.support.polling import eventually
 from tests.support.tiny_model import tiny_model
 
@@ -30,13 +30,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 def running(serving: Hub, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     folder = tmp_path_factory.mktemp("fetching")
     serving.bytes_per_second = 150_000
-    env = {
-        "CORRAL_HF_CACHE": str(folder / "cache"),
-        "HF_HOME": str(folder / "home"),
-        "HF_ENDPOINT": serving.url,
-        "CORRAL_DOWNLOAD_HOSTS": f"{serving.url},{serving.cdn_url}",
-    }
-    (folder / "cache").mkdir()
+    env = downloads_from(serving, folder)
     with gateway(folder, args=["-hf", "team/tiny"], env=env, models={}) as found:
         yield found
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.hub import Hub, hub
+from tests.support.hub import Hub, downloads_from, hub
 from tests.support.polling import eventually
 from tests.support.prepared import MANAGE, clean_environment, first_state
 
@@ -32,13 +32,8 @@ class Worker:
 
     def __init__(self, folder: Path, serving: Hub) -> None:
         self.cache = folder / "cache"
-        self.environment = clean_environment() | {
-            "CORRAL_VAR": str(folder / "var"),
-            "CORRAL_HF_CACHE": str(self.cache),
-            "HF_HOME": str(folder / "home"),
-            "HF_ENDPOINT": serving.url,
-            "CORRAL_DOWNLOAD_HOSTS": f"{serving.url},{serving.cdn_url}",
-        }
+        self.environment = clean_environment() | downloads_from(serving, folder)
+        self.environment["CORRAL_VAR"] = str(folder / "var")
         first_state(folder / "var")
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.process.download_zygote"],

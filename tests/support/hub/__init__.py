@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import ThreadingHTTPServer
+from pathlib import Path
 
 from tests.support.hub.answering import Handler
 from tests.support.hub.repositories import Repository
@@ -91,6 +92,18 @@ class Hub:
     def asked_for(self, part: str, method: str = "GET") -> list[dict[str, str]]:
         """The headers of the requests whose path holds it."""
         return [headers for verb, path, headers in self.asked if verb == method and part in path]
+
+
+def downloads_from(serving: Hub, folder: Path) -> dict[str, str]:
+    """For a gateway's environment: its hub, and a cache in `folder`."""
+    cache = folder / "cache"
+    cache.mkdir(exist_ok=True)
+    return {
+        "CORRAL_HF_CACHE": str(cache),
+        "HF_HOME": str(folder / "home"),
+        "HF_ENDPOINT": serving.url,
+        "CORRAL_DOWNLOAD_HOSTS": f"{serving.url},{serving.cdn_url}",
+    }
 
 
 @contextmanager
