@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket as sockets
 from collections.abc import AsyncIterator, Callable
 from itertools import count
 from pathlib import Path
@@ -17,8 +16,9 @@ from typing import Any, Literal, cast
 
 import msgspec
 
+from .calling import call as call
+from .calling import decode_reply, line_of, refused_by, unavailable
 from .protocol import (
-    LINE_LIMIT,
     LONGEST_AGE,
     UNREADABLE_ID,
     Abandon,
@@ -48,9 +48,6 @@ CALL_SECONDS = 10.0
 """How long a call other than acquire may take, a missing scheduler included."""
 FIRST_PAUSE_SECONDS = 0.02
 LONGEST_PAUSE_SECONDS = 0.5
-
-_encode = msgspec.json.Encoder().encode
-_decode_reply = msgspec.json.Decoder(Reply).decode
 
 
 class ConnectionLost(Exception):
@@ -189,7 +186,7 @@ class SchedulerClient:
         try:
             return await connection.ask(ask)
         except ConnectionLost:
-            raise _unavailable() from None
+            raise unavailable() from None
         except asyncio.CancelledError:
             connection.tell(Cancel(connection.next_id(), ask.id))
             raise
@@ -213,20 +210,20 @@ class SchedulerClient:
                 connection = await self._within(CALL_SECONDS)
                 return await connection.ask(operation(connection.next_id()))
         except (TimeoutError, ConnectionLost):
-            raise _unavailable() from None
+            raise unavailable() from None
 
     async def _within(self, seconds: float) -> _Connection:
         """The connection, as soon as there is one. Raises Refused."""
         if self._connection is not None:
             return self._connection
         if self._keeper is None:
-            raise _unavailable()
+            raise unavailable()
         try:
             async with asyncio.timeout(seconds):
                 while self._connection is None:
                     await self._connected.wait()
         except TimeoutError:
-            raise _unavailable() from None
+            raise unavailable() from None
         return self._connection
 
     async def _keep_connected(self) -> None:
@@ -283,7 +280,7 @@ class _Connection(asyncio.Protocol):
 
     def tell(self, operation: Operation) -> None:
         """Without waiting for the reply; into the void when the connection is gone."""
-        self._tell_line(_line(operation))
+        self._tell_line(line_of(operation))
 
     def _tell_line(self, line: bytes) -> None:
         if not self._unsent:
@@ -307,7 +304,7 @@ class _Connection(asyncio.Protocol):
         if self._transport is None or self._transport.is_closing():
             raise ConnectionLost
         reply: asyncio.Future[dict[str, Any]] = self._loop.create_future()
-        line = _line(operation)
+        line = line_of(operation)
         self._askers[operation.id] = reply
         try:
             self._tell_line(line)
@@ -338,7 +335,7 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         *lines, self._received = (self._received + data).split(b"\n")
         for line in lines:
-            reply = _decode_reply(line)
+            reply = decode_reply(line)
             if reply.id == UNREADABLE_ID:
                 self._give_up(reply)
                 return
@@ -350,7 +347,7 @@ class _Connection(asyncio.Protocol):
         logger.error("the scheduler could not read a line of ours: %s", reply.error)
         for asker in self._askers.values():
             if not asker.done():
-                asker.set_exception(_refused(reply))
+                asker.set_exception(refused_by(reply))
         if self._transport is not None:
             self._transport.abort()
 
@@ -375,56 +372,6 @@ class _Connection(asyncio.Protocol):
         if asker is None or asker.done():
             return
         if reply.error is not None:
-            asker.set_exception(_refused(reply))
+            asker.set_exception(refused_by(reply))
         else:
             asker.set_result(reply.ok or {})
-
-
-def call(socket: Path, operation: Operation, timeout: float = 5.0) -> dict[str, Any]:
-    """One operation, synchronously, on a connection of its own; what the reply's `ok` holds.
-
-    Raises Refused, with the code scheduler_unavailable when nobody answers in time.
-    """
-    line = _line(operation)
-    try:
-        with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as connection:
-            connection.settimeout(timeout)
-            connection.connect(str(socket))
-            connection.sendall(line + b"\n")
-            with connection.makefile("rb") as replies:
-                answer = replies.readline(64 * LINE_LIMIT)
-    except OSError as failure:
-        raise _unavailable() from failure
-    if not answer.endswith(b"\n"):
-        raise _unavailable()
-    reply = _decode_reply(answer)
-    if reply.error is not None:
-        raise _refused(reply)
-    return reply.ok or {}
-
-
-def _line(operation: Operation) -> bytes:
-    """Raises Refused for one that the scheduler would not read."""
-    try:
-        line = _encode(operation)
-    except UnicodeEncodeError as problem:
-        raise Refused("invalid_request", f"it holds what is no text: {problem.reason}") from None
-    if len(line) >= LINE_LIMIT:
-        raise Refused("invalid_request", f"it takes more than {LINE_LIMIT} bytes to ask for this")
-    return line
-
-
-def _refused(reply: Reply) -> Refused:
-    assert reply.error is not None
-    return Refused(
-        reply.error.code, reply.error.message, retry_after_seconds=reply.error.retry_after
-    )
-
-
-def _unavailable() -> Refused:
-    return Refused(
-        "scheduler_unavailable",
-        "the scheduler does not answer: it is starting again, or `manage.py runscheduler` "
-        "(or `serve`) is not running",
-        retry_after_seconds=5.0,
-    )

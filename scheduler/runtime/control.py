@@ -239,7 +239,7 @@ class _Connection(asyncio.Protocol):
     def _subscribe(self, id: int) -> None:
         if id in self._subscriptions:
             raise Refused("invalid_request", f"the id {id} is in use on this connection")
-        self._subscriptions[id] = _nothing  # until the owner's turn
+        self._subscriptions[id] = lambda: None  # until the owner's turn
 
         def begun(leave: Callable[[], None]) -> None:
             if id in self._subscriptions and self._transport is not None:
@@ -362,10 +362,6 @@ class _Connection(asyncio.Protocol):
         if self._transport.get_write_buffer_size() > UNREAD_LIMIT:
             logger.warning("a peer does not read its replies: its connection is cut")
             self._transport.abort()
-
-
-def _nothing() -> None:
-    pass
 
 
 @contextlib.contextmanager
