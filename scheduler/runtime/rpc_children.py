@@ -18,10 +18,12 @@ Names = Mapping[DeviceId, DeviceId]
 """A child's names of RPC devices, and the machine's."""
 
 OPTION = "--rpc"
-_NAMES_DEVICES = frozenset({"--device", "--spec-draft-device"})
-_SPLIT, _MAIN, _BUFFERS = "--tensor-split", "--main-gpu", "--override-tensor"
-"""Options that count the devices, servers first, where they are not named; and one that names a
-server in a buffer: `RPC0[host:port]`, the same in every child."""
+_DEVICES = "--device"
+_NAMES_DEVICES = frozenset({_DEVICES, "--spec-draft-device", "--mmproj-device"})
+_SPLIT, _MAIN = "--tensor-split", "--main-gpu"
+"""Options that count the devices, servers first, where they are not named."""
+_BUFFERS = frozenset({"--override-tensor", "--spec-draft-override-tensor"})
+"""They name a server in a buffer: `RPC0[host:port]`, the same in every child."""
 _BETWEEN_SHARES = re.compile(r"[,/]")
 
 
@@ -32,6 +34,7 @@ def told_of(spec: LaunchSpec, grant: Grant, servers: Sequence[str]) -> tuple[Lau
         return spec, {}
     if grant.placement.kind is not Kind.FIXED:
         devices = {device for device, _ in grant.placement.layers}
+        spec = replace(spec, argv=_without_a_choice(spec.argv))
     elif not grant.need:
         return spec, {}
     else:
@@ -67,14 +70,23 @@ def _named(argv: Sequence[str], servers: Sequence[str]) -> set[DeviceId]:
             named |= {d for d, share in zip(counted, shares, strict=False) if share.strip("0. ")}
         elif option == _MAIN and value.isdecimal():
             named |= set(counted[int(value) : int(value) + 1])
-        elif option == _BUFFERS:
+        elif option in _BUFFERS:
             named |= {device for device, server in devices.items() if f"[{server}]" in value}
     return named
 
 
 def _lists_devices(argv: Sequence[str]) -> bool:
     """Then its options count those on its list, which it is told of all."""
-    return "--device" in argv
+    return _DEVICES in argv
+
+
+def _without_a_choice(argv: Sequence[str]) -> tuple[str, ...]:
+    """Without the list of devices that it might have been put on: the engine ends at one that it
+    does not know, although the grant's list stands behind."""
+    if _DEVICES not in argv:
+        return tuple(argv)
+    at = argv.index(_DEVICES)
+    return (*argv[:at], *argv[at + 2 :])
 
 
 def _kept_of(servers: Sequence[str], used: Collection[str]) -> tuple[bool, ...]:
@@ -112,6 +124,8 @@ def _used(devices: Collection[DeviceId], servers: Sequence[str]) -> tuple[str, .
 
 
 def _with_servers(argv: Sequence[str], servers: Sequence[str]) -> tuple[str, ...]:
+    """Where the servers stood: the engine reads one option after the other, and knows their devices
+    from there on only."""
     at = argv.index(OPTION)
-    others = (*argv[:at], *argv[at + 2 :])
-    return (*others, OPTION, ",".join(servers)) if servers else others
+    told = (OPTION, ",".join(servers)) if servers else ()
+    return (*argv[:at], *told, *argv[at + 2 :])

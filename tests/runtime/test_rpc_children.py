@@ -22,7 +22,7 @@ def on(*layers: tuple[str, int]) -> Grant:
 def test_one_that_is_on_the_second_server_is_told_of_that_alone():
     spec, names = told_of(SPEC, on(("RPC1", 3)), SERVERS)
 
-    assert spec.argv == ("--model", "m.gguf", "-c", "9", "--rpc", "two:2")
+    assert spec.argv == ("--model", "m.gguf", "--rpc", "two:2", "-c", "9")
     assert names == {"RPC0": "RPC1"}
 
 
@@ -36,7 +36,7 @@ def test_its_device_is_the_first_that_it_knows():
 def test_one_that_is_spread_is_told_of_its_two():
     spec, names = told_of(SPEC, on(("RPC0", 2), ("RPC2", 1)), SERVERS)
 
-    assert spec.argv[-1] == "one:1,three:3"
+    assert spec.argv[2:4] == ("--rpc", "one:1,three:3")
     assert names == {"RPC1": "RPC2"}
 
 
@@ -47,6 +47,14 @@ def test_one_on_the_host_is_told_of_none():
     assert names == {}
 
 
+@pytest.mark.parametrize("grant", [Grant(ON_HOST, 4096), on(("RPC1", 3)), on(("RPC0", 3))], ids=str)
+def test_where_the_ledger_chose_it_is_not_told_of_what_it_chose_from(grant: Grant):
+    """The engine would end at a device of which it does not know."""
+    spec, _ = told_of(replace(SPEC, argv=(*SPEC.argv, "--device", "RPC0,RPC1")), grant, SERVERS)
+
+    assert "--device" not in spec.argv
+
+
 def fixed(*devices: str) -> Grant:
     return Grant(FIXED, 4096, Need(tuple((DeviceId(device), 5) for device in devices)))
 
@@ -54,7 +62,7 @@ def fixed(*devices: str) -> Grant:
 def test_one_whose_options_say_where_it_goes_is_told_of_those_it_takes_something_of():
     assert told_of(SPEC, fixed("Host"), SERVERS)[0].argv == ("--model", "m.gguf", "-c", "9")
     spec, names = told_of(SPEC, fixed("RPC2", "Host"), SERVERS)
-    assert spec.argv[-1] == "three:3"
+    assert spec.argv[2:4] == ("--rpc", "three:3")
     assert names == {"RPC0": "RPC2"}
 
 
@@ -76,6 +84,7 @@ def test_of_all_where_nobody_knows_what_it_takes():
         ("--main-gpu", "-1", ["RPC1"], "-1", "two:2"),
         ("--override-tensor", "blk=RPC0[three:3]", ["RPC0"], "blk=RPC0[three:3]", "one:1,three:3"),
         ("--override-tensor", "blk=CPU", ["RPC0"], "blk=CPU", "one:1"),
+        ("--spec-draft-override-tensor", "a=RPC0[two:2]", ["Host"], "a=RPC0[two:2]", "two:2"),
     ],
 )
 def test_options_that_count_devices_count_those_that_it_is_told_of(
@@ -85,24 +94,27 @@ def test_options_that_count_devices_count_those_that_it_is_told_of(
 
     spec, _ = told_of(counted, fixed(*needs, "Host"), SERVERS)
 
-    assert spec.argv[4:6] == (option, told)
-    assert spec.argv[6:] == (("--rpc", servers) if servers else ())
+    assert spec.argv[-2:] == (option, told)
+    assert spec.argv[2:-2] == (("--rpc", servers, "-c", "9") if servers else ("-c", "9"))
 
 
 def test_options_beside_a_list_of_devices_count_what_is_on_it():
     options = ("--device", "RPC1,CUDA0", "--tensor-split", "0,1", "--main-gpu", "1")
     spec, _ = told_of(replace(SPEC, argv=(*SPEC.argv, *options)), fixed("CUDA0"), SERVERS)
 
-    assert spec.argv[4:] == (
-        "--device", "RPC0,CUDA0", "--tensor-split", "0,1", "--main-gpu", "1", "--rpc", "two:2",
+    assert spec.argv[2:] == (
+        "--rpc", "two:2", "-c", "9",
+        "--device", "RPC0,CUDA0", "--tensor-split", "0,1", "--main-gpu", "1",
     )  # fmt: skip
 
 
-def test_its_options_name_its_devices_as_the_child_knows_them():
-    named = replace(SPEC, argv=(*SPEC.argv, "--device", "RPC1,RPC2"))
+@pytest.mark.parametrize("option", ["--device", "--spec-draft-device", "--mmproj-device"])
+def test_its_options_name_its_devices_as_the_child_knows_them(option: str):
+    """And the engine reads of the servers before it reads of their devices."""
+    named = replace(SPEC, argv=(*SPEC.argv, option, "RPC1,RPC2"))
     spec, names = told_of(named, fixed("RPC2"), SERVERS)
 
-    assert spec.argv[-4:] == ("--device", "RPC0,RPC1", "--rpc", "two:2,three:3")
+    assert spec.argv[2:] == ("--rpc", "two:2,three:3", "-c", "9", option, "RPC0,RPC1")
     assert names == {"RPC0": "RPC1", "RPC1": "RPC2"}
 
 
