@@ -176,4 +176,6 @@ def why_there(
     there = f"; there were {told(available)}" if available else ""
     kind = grant.placement.kind
     why = _WHY[kind] if has_devices or kind is not Kind.HOST else _NO_OTHER
-    return f"{why}: it needs {told(grant.need.own)}{there}"
+    mapped = sum(size for _, size in grant.need.mapped)
+    shared = f", {-(-mapped // MIB):,} MiB of that for its mapped file" if mapped else ""
+    return f"{why}: it needs {told(tuple(on_each(grant.need).items()))}{shared}{there}"

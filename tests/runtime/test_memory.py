@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from scheduler.core.instances import Instance, Lease
-from scheduler.core.sizes import HOST, DeviceId, DeviceReading, Need
+from scheduler.core.sizes import HOST, ON_HOST, DeviceId, DeviceReading, FileId, Grant, Need
 from scheduler.core.states import State
 from scheduler.core.values import InstanceId, PresetName, PresetSpec, RequestId, TenantId
 from scheduler.runtime.devices.device import Device
-from scheduler.runtime.memory import corrected
+from scheduler.runtime.memory import corrected, why_there
 
-GIB = 1 << 30
+MIB, GIB = 1 << 20, 1 << 30
 CUDA = DeviceId("CUDA0")
 PID = 7
 
@@ -63,3 +63,12 @@ def test_on_the_host_a_sleeper_keeps_what_it_has_and_what_is_awake_what_it_may_g
 
     assert corrected(instance(State.SLEEPING), Need(), PID, host) == Need(((HOST, GIB),))
     assert corrected(instance(State.LOADED), Need(), PID, host) is None
+
+
+def test_what_it_is_said_to_need_has_the_file_that_it_maps() -> None:
+    need = Need(((CUDA, 300 * MIB), (HOST, 200 * MIB)), ((FileId("a"), 90 * MIB),))
+
+    told = why_there(Grant(ON_HOST, 0, need), [("available_Host", 500 * MIB)])
+
+    assert "it needs 300 MiB on CUDA0, 290 MiB on Host, 90 MiB of that for its mapped file" in told
+    assert told.endswith("; there were 500 MiB on Host")
