@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 
 from models_registry.catalogue import Catalogue, Kind, Match, Option
@@ -169,9 +169,9 @@ def _set_parallel(found: dict[str, EffectiveOption]) -> None:
     asked = found.get("parallel")
     if asked is not None and int(asked.value) > 0:
         return
-    asked = asked or EffectiveOption("parallel", "", Layer.DEFAULT)
-    found["parallel"] = replace(asked, value=str(DEFAULT_PARALLEL))
-    found.setdefault("kv-unified", replace(asked, key="kv-unified", value="true"))
+    by = (asked.layer, asked.origin) if asked else (Layer.DEFAULT, "")
+    found["parallel"] = EffectiveOption("parallel", str(DEFAULT_PARALLEL), *by)
+    found.setdefault("kv-unified", EffectiveOption("kv-unified", "true", *by))
 
 
 def known_option(

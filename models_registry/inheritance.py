@@ -78,12 +78,18 @@ class Layers:
         self._presets = presets
         self._global_preset = global_preset
         self._rows: dict[int, tuple[Given, Given] | OptionError] = {}
+        self._chains: dict[tuple[int | None, int], tuple[Preset, ...]] = {}
         self._said: dict[int, tuple[Said, ...]] = {}
         self._said_by_global: tuple[Said, ...] | None = None
         self._common: tuple[Given, tuple[Given, ...], Given] | OptionError | None = None
 
     def bases(self, preset: Preset) -> tuple[Preset, ...]:
-        return bases_of(preset, self._base_of)
+        if preset.base_id is None:
+            return ()
+        key = preset.pk, preset.base_id
+        if key not in self._chains:
+            self._chains[key] = bases_of(preset, self._base_of)
+        return self._chains[key]
 
     def policy(self, preset: Preset) -> Policy:
         """Raises OptionError."""
