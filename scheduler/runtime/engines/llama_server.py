@@ -47,6 +47,9 @@ _INHERITED_PREFIXES = (
 )  # fmt: skip
 
 
+NO_FOLDER = "/nonexistent"  # as Debian calls the home of those that have none
+
+
 def inherited_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """What a child gets of ours: no secrets, and the same devices by the same names."""
     inherited = {
@@ -56,6 +59,8 @@ def inherited_environment(environment: Mapping[str, str]) -> dict[str, str]:
     }
     # Without this an abort runs a debugger on itself first and keeps its memory meanwhile.
     inherited.setdefault("GGML_NO_BACKTRACE", "1")
+    # The engine would read ~/.config/llama.cpp/config.ini: options that nobody here has seen.
+    inherited["XDG_CONFIG_HOME"] = NO_FOLDER
     # NVML numbers by the bus, and CUDA<n> shall be the same device to both.
     inherited["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     return inherited
