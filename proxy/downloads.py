@@ -43,7 +43,7 @@ class Downloads:
             return refused
         try:
             rows = await self._rows.ask()
-        except DatabaseError as error:
+        except (DatabaseError, Refused) as error:
             logger.warning("whether %s is being downloaded is not known: %s", model, error)
             return refused
         found = next((row for row in rows if model in (row.name, row.target)), None)

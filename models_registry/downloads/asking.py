@@ -15,6 +15,7 @@ from models_registry.downloads.places import state_folder
 from models_registry.downloads.work import drop_parts
 from models_registry.errors import ManagementRefused
 from models_registry.models import Download
+from models_registry.naming import LONGEST_NAME
 
 State = Download.State
 
@@ -52,7 +53,7 @@ def create(
         target=target,
         revision=revision,
         sidecars=[each for each in SIDECARS if each in sidecars],
-        name=targets.parse(kind, target).name,
+        name=targets.parse(kind, target).name[:LONGEST_NAME],
         load=load,
         asked_by=asked_by[:250],
     )

@@ -11,6 +11,7 @@ from models_registry.downloads.hub import name_by_file
 from models_registry.downloads.planned import Plan, PlannedFile
 from models_registry.errors import NotRegistered
 from models_registry.models import Alias, Download, Preset, Source
+from models_registry.naming import unique_name
 from models_registry.registration import register_model
 
 
@@ -42,17 +43,27 @@ def _offered(plan: Plan, row: Download) -> tuple[str, str]:
 
 
 def _name(plan: Plan, row: Download, model: PlannedFile) -> str:
-    """Another file of the same repository may have the name already, and be there still."""
-    if row.kind != Download.Kind.HUB:
-        return plan.name
+    """Another file may have the name already, and be there still: one of the same repository, or
+    one of another address that ends alike."""
     preset = Preset.objects.select_related("model_file").filter(name=plan.name).first()
     if preset is None or preset.model_file.path == model.place:
+        return plan.name
+    if row.kind == Download.Kind.URL and preset.source == Source.DOWNLOAD:
+        return _number(plan.name, model.place)
+    if row.kind != Download.Kind.HUB:
         return plan.name
     other = Path(preset.model_file.path)
     snapshot = Path(model.place.removesuffix(model.path))
     if not other.is_relative_to(snapshot) or not other.exists():
         return plan.name
     return name_by_file(plan.name.partition(":")[0], model.path)
+
+
+def _number(name: str, path: str) -> str:
+    """The name with the first number that is free, or that this file has already."""
+    others = Preset.objects.exclude(model_file__path=path).values_list("name", flat=True)
+    taken = {*others, *Alias.objects.values_list("name", flat=True)}
+    return unique_name(name, taken)
 
 
 def _name_repository(preset: Preset, row: Download) -> None:

@@ -17,6 +17,7 @@ from django.utils import timezone
 from models_registry.downloads.planned import Plan, as_json
 from models_registry.downloads.wire import Line
 from models_registry.models import Download
+from models_registry.naming import LONGEST_NAME
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ class Progress:
         known = [size for size in sizes if size is not None]
         return told | {
             "files": files,
-            "name": self.plan.name,
+            "name": self.plan.name[:LONGEST_NAME],
             "commit": self.plan.commit,
             "bytes_total": sum(known) if len(known) == len(sizes) else None,
         }

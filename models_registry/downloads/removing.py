@@ -91,7 +91,7 @@ def _check_presets(presets: list[Preset], *, unload: bool, cascade: bool) -> Non
 def _statuses() -> dict[str, str]:
     try:
         return {name: each.state for name, each in ports.scheduler().statuses().items()}
-    except ports.SchedulerUnavailable as error:
+    except (ports.SchedulerUnavailable, ports.SchedulerRefused) as error:
         raise ManagementRefused(
             "scheduler_unavailable", f"Whether it runs is not known: {error}"
         ) from error
@@ -132,6 +132,9 @@ def _delete(file: Path, roots: list[Path]) -> None:
         file.unlink()
     repo = _repository(file, roots)
     if repo is None:
+        with contextlib.suppress(OSError):  # not empty
+            if file.parent.parent.name == "url":
+                file.parent.rmdir()
         return
     if blob is not None and blob.parent == repo / "blobs" and not _is_linked(blob, repo):
         with contextlib.suppress(FileNotFoundError):

@@ -84,6 +84,7 @@ def _fetch_alone(file: PlannedFile, source: Source, line: Line, reports: Reports
             before = part.size
             try:
                 _fetch_once(part, source, reports)
+                part.check_magic(whole=True)
                 part.verify()
                 break
             except WrongChecksum as error:
@@ -128,7 +129,6 @@ def _fetch_once(part: _Part, source: Source, reports: Reports) -> None:
             reports.bytes(part.size)
     if total is not None and part.size < total:
         raise Trouble(f"the answer ended after {part.size} of {total} bytes")
-    part.check_magic(whole=True)
 
 
 def _total(file: PlannedFile, answer: Answer) -> int | None:
@@ -205,12 +205,18 @@ class _Part:
         """Raises Refused when the first bytes are not a GGUF's. The part goes: it is of no use."""
         if self._is_gguf or (self.size < len(MAGIC) and not whole):
             return
-        self._open.seek(0)
-        first = self._open.read(len(MAGIC))
+        first = self._first_bytes()
         if first != MAGIC:
             self.empty()
             raise Refused(f"{self.file.path} is no GGUF: it begins with {first!r}")
         self._is_gguf = True
+
+    def _first_bytes(self) -> bytes:
+        self._open.seek(0)
+        return self._open.read(len(MAGIC))
+
+    def _begins_well(self) -> bool:
+        return MAGIC.startswith(self._first_bytes())
 
     def verify(self) -> None:
         """Raises WrongChecksum, with the figures."""
@@ -229,8 +235,9 @@ class _Part:
             self.line.check()
             self.size += len(data)
             self._digest.update(data)
-        if self.file.size is not None and self.size > self.file.size:
-            self.empty()
+        too_long = self.file.size is not None and self.size > self.file.size
+        if too_long or not self._begins_well():
+            self.empty()  # another program, or another state of the file, left it
 
     def _new_digest(self) -> _Digest:
         if not self.file.checksum.startswith("git:"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from contextlib import closing
@@ -30,7 +31,10 @@ def plan(
     names = shard_names(target.file)
     if len(names) > 1 and target.sha256:
         raise Refused("a checksum in the URL is of one file; this model has several")
-    files = tuple(_planned(target, name, folder, rules, secret, line) for name in names)
+    # Other addresses may end with the same file name, and have another file.
+    first = f"{_sibling(target.url, target.file, names[0])}#{target.sha256}"
+    own = folder / "url" / hashlib.sha256(first.encode()).hexdigest()[:12]
+    files = tuple(_planned(target, name, own, rules, secret, line) for name in names)
     return Plan(name=target.name, folder=str(folder), files=files)
 
 
@@ -45,7 +49,7 @@ def _planned(
     url = _sibling(target.url, target.file, name)
     with closing(ask(url, rules, line, {"Range": "bytes=0-3"}, secret=secret)) as answer:
         size, validator = size_of(answer), _validator(answer)
-    part, lock = part_and_lock(folder, url)
+    part, lock = part_and_lock(folder.parent, f"{url}#{target.sha256}")
     return PlannedFile(
         path=name,
         url=url,

@@ -183,11 +183,12 @@ def test_a_disk_that_is_patched_to_be_nearly_full_fails_it_and_a_retry_goes_on(
     assert stand_in.asked_for("/cdn/")[-1]["range"] == f"bytes={kept}-"
 
 
+@pytest.mark.parametrize("left", [b"GGUF" + b"?" * 1000, b"?" * 1000, b"GG", b"GGUF" * len(BIG)])
 def test_a_part_that_another_program_left_wrong_is_found_out(
-    stand_in, repo, fetched, tmp_path: Path
+    stand_in, repo, fetched, tmp_path: Path, left: bytes
 ) -> None:
     blob = in_cache(tmp_path, "team/m") / "blobs" / f"{hashlib.sha256(BIG).hexdigest()}.incomplete"
     blob.parent.mkdir(parents=True)
-    blob.write_bytes(b"GGUF" + b"?" * 1000)
+    blob.write_bytes(left)
 
     assert fetched_well(tmp_path, fetched("team/m"))

@@ -22,7 +22,8 @@ def test_a_url_becomes_a_model_of_its_files_name(stand_in, fetched, tmp_path: Pa
 
     assert (row.state, row.name, row.bytes_total) == ("done", "tiny-Q8_0", len(BIG))
     file = ModelFile.objects.get()
-    assert file.path == str(tmp_path / "var" / "models" / "tiny-Q8_0.gguf")
+    assert Path(file.path).is_relative_to(tmp_path / "var" / "models")
+    assert Path(file.path).name == "tiny-Q8_0.gguf"
     assert Path(file.path).read_bytes() == BIG
     assert (file.source, Preset.objects.get().name) == ("download", "tiny-Q8_0")
     assert not parts(tmp_path)
@@ -35,6 +36,17 @@ def test_the_shards_beside_it_come_as_well(stand_in, fetched) -> None:
     row = fetched(f"{stand_in.url}/m-00001-of-00002.gguf", "url")
 
     assert (row.state, len(row.files)) == ("done", 2)
+
+
+def test_two_addresses_that_end_alike_are_two_models(stand_in, fetched) -> None:
+    stand_in.files["/a/model.gguf"] = GGUF + b"a"
+    stand_in.files["/b/model.gguf"] = GGUF + b"b"
+
+    names = [fetched(f"{stand_in.url}/{one}/model.gguf", "url").name for one in "aba"]
+
+    assert names == ["model", "model-2", "model"]
+    found = {p.name: Path(p.model_file.path).read_bytes()[-1:] for p in Preset.objects.all()}
+    assert found == {"model": b"a", "model-2": b"b"}
 
 
 def test_a_checksum_in_the_url_is_held_against_what_comes(stand_in, fetched) -> None:

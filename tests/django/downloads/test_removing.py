@@ -190,4 +190,5 @@ def test_what_came_from_a_url_goes(stand_in, fetched, tmp_path: Path) -> None:
 
     removing.remove_fetched(row, ASKER, unload=False, cascade=False)
 
-    assert not (tmp_path / "var" / "models" / "m.gguf").exists()
+    assert not list((tmp_path / "var" / "models").rglob("*.gguf"))
+    assert [path.name for path in (tmp_path / "var" / "models" / "url").iterdir()] == [".parts"]
