@@ -19,10 +19,10 @@ Names = Mapping[DeviceId, DeviceId]
 
 OPTION = "--rpc"
 _DEVICES = "--device"
-_NAMES_DEVICES = frozenset({_DEVICES, "--spec-draft-device", "--mmproj-device"})
+_NAMES_DEVICES = frozenset({_DEVICES, "--device-draft", "--mmproj-device"})
 _SPLIT, _MAIN = "--tensor-split", "--main-gpu"
 """Options that count the devices, servers first, where they are not named."""
-_BUFFERS = frozenset({"--override-tensor", "--spec-draft-override-tensor"})
+_BUFFERS = frozenset({"--override-tensor", "--override-tensor-draft"})
 """They name a server in a buffer: `RPC0[host:port]`, the same in every child."""
 _BETWEEN_SHARES = re.compile(r"[,/]")
 

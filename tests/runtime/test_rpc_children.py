@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from models_registry.command_line import EffectiveOption, Layer, render
 from models_registry.launch import LaunchSpec
 from scheduler.core.sizes import FIXED, ON_HOST, DeviceId, Grant, Kind, Need, Placement
 from scheduler.runtime.rpc_children import grant_for_child, need_in_ledger, told_of
+from tests.unit.registry.known import CATALOGUE
 
 SERVERS = ("one:1", "two:2", "three:3")
 SPEC = LaunchSpec("m", (), "", ("--model", "m.gguf", "--rpc", ",".join(SERVERS), "-c", "9"), 1, "")
@@ -84,7 +86,7 @@ def test_of_all_where_nobody_knows_what_it_takes():
         ("--main-gpu", "-1", ["RPC1"], "-1", "two:2"),
         ("--override-tensor", "blk=RPC0[three:3]", ["RPC0"], "blk=RPC0[three:3]", "one:1,three:3"),
         ("--override-tensor", "blk=CPU", ["RPC0"], "blk=CPU", "one:1"),
-        ("--spec-draft-override-tensor", "a=RPC0[two:2]", ["Host"], "a=RPC0[two:2]", "two:2"),
+        ("--override-tensor-draft", "a=RPC0[two:2]", ["Host"], "a=RPC0[two:2]", "two:2"),
     ],
 )
 def test_options_that_count_devices_count_those_that_it_is_told_of(
@@ -108,11 +110,12 @@ def test_options_beside_a_list_of_devices_count_what_is_on_it():
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("option", ["--device", "--spec-draft-device", "--mmproj-device"])
-def test_its_options_name_its_devices_as_the_child_knows_them(option: str):
-    """And the engine reads of the servers before it reads of their devices."""
-    named = replace(SPEC, argv=(*SPEC.argv, option, "RPC1,RPC2"))
-    spec, names = told_of(named, fixed("RPC2"), SERVERS)
+@pytest.mark.parametrize("key", ["device", "device-draft", "mmproj-device"])
+def test_its_options_name_its_devices_as_the_child_knows_them(key: str):
+    """In the spelling that a preset's options are written in. And the engine reads of the servers
+    before it reads of their devices."""
+    option, _ = written = render([EffectiveOption(key, "RPC1,RPC2", Layer.PRESET)], CATALOGUE)
+    spec, names = told_of(replace(SPEC, argv=(*SPEC.argv, *written)), fixed("RPC2"), SERVERS)
 
     assert spec.argv[2:] == ("--rpc", "two:2,three:3", "-c", "9", option, "RPC0,RPC1")
     assert names == {"RPC0": "RPC1", "RPC1": "RPC2"}
