@@ -264,7 +264,7 @@ def _told(row: Download) -> SafeString:
     if row.state in (State.RUNNING, State.PAUSED) and (done := shown.fraction(row)) is not None:
         bar = '<progress class="corral-progress" max="100" value="{}">{} %</progress>'
         parts.append(format_html(bar, f"{done * 100:.1f}", f"{done * 100:.0f}"))
-    if row.state != State.QUEUED or row.bytes_done:
+    if row.bytes_done or row.state == State.RUNNING:
         parts.append(format_html('<span class="corral-subtle">{}</span>', shown.in_words(row)))
     if row.error:
         parts.append(format_html('<div class="corral-told">{}</div>', row.error))
