@@ -100,6 +100,7 @@ def logging_config(level: str, form: str) -> dict[str, Any]:
             "huey": {"level": _at_least("WARNING", level)},
             "daphne": {"level": _at_least("WARNING", level)},
             "asyncio": {"level": _at_least("WARNING", level)},
+            "httpx2": {"level": _at_least("WARNING", level)},  # huggingface_hub's requests
         },
     }
 
