@@ -22,7 +22,7 @@ files = Router(tags=["presets"])
 
 class ImportIn(Strict):
     form: Literal["ini", "llama_swap", "modelfile"]
-    text: str = Field(max_length=LONGEST_TEXT)
+    text: str = Field(description=f"At most {LONGEST_TEXT} characters.")
     name: str = Field("", max_length=LONGEST_NAME, description="Of a Modelfile's preset.")
     dry_run: StrictBool = Field(False, description="Say what would be done, and do nothing.")
     ignore_unknown: StrictBool = Field(

@@ -67,7 +67,7 @@ def test_a_fault_of_ours_is_logged_and_its_words_are_kept_here(manager, monkeypa
 
 
 def test_two_who_make_the_same_at_once_are_told_apart(manager, preset, monkeypatch):
-    monkeypatch.setattr(editing, "_saved", raises(IntegrityError("UNIQUE")))
+    monkeypatch.setattr(editing, "saved", raises(IntegrityError("UNIQUE")))
 
     answer = manager.post("/aliases", {"name": "a", "preset": preset.name})
 
