@@ -15,6 +15,7 @@ from models_registry.ports import FitAnswer
 def fit_of(preset: Preset) -> FitAnswer:
     """As it is saved; by its header where the scheduler does not know yet what it takes. Raises
     what `fit_edited` raises."""
+    _refuse_unknown_devices(launch_spec_of(preset))
     answer = ports.scheduler().fit(preset.name)
     is_known = not answer.estimated or answer.now.kind or answer.empty.kind
     return answer if is_known else fit_edited(preset)

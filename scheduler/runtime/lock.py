@@ -37,6 +37,8 @@ def only_scheduler(var: Path) -> Iterator[None]:
 
 
 def remove_leftovers(run_folder: Path) -> None:
-    """Sockets of children of a scheduler that was killed. Only under the lock."""
-    for socket in run_folder.glob("i-*.sock"):
-        socket.unlink(missing_ok=True)
+    """Sockets of children of a scheduler that was killed, and of children that measured when the
+    jobs process was: nobody ever asks these anything. Only under the lock."""
+    for pattern in ("i-*.sock", "m-*.sock"):
+        for socket in run_folder.glob(pattern):
+            socket.unlink(missing_ok=True)

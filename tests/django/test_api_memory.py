@@ -135,13 +135,19 @@ def test_one_that_cannot_be_started_says_why(manager, preset, scheduler):
     assert "host" in answer.message
 
 
-def test_a_device_that_is_not_there_is_refused(manager, preset, scheduler):
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [("GET", f"/presets/{NAME}/fit", None), ("POST", "/fit", {"preset": NAME})],
+)
+def test_a_device_that_is_not_there_is_refused(manager, preset, scheduler, method, path, body):
+    """Also of a preset as it is saved: the engine ends at once for it, wherever it would fit."""
     Preset.objects.update(extra_options="device = CUDA9")
 
-    answer = manager.post("/fit", {"preset": NAME})
+    answer = manager.ask(method, path, body)
 
     assert (answer.code, answer.param) == ("preset_invalid", "extra_options")
     assert "no such device here: CUDA9" in answer.message
+    assert not scheduler.asked
     assert scheduler.edited == []
 
 
