@@ -69,8 +69,21 @@ def filters_of(
 
 
 def _unprotected(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Forms let nothing else through; a row may have been written past them."""
-    return {name: value for name, value in values.items() if name not in PROTECTED}
+    """Forms let nothing else through; a row may have been written past them, and what cannot be
+    sent would end who grants the lease."""
+    return {
+        name: value
+        for name, value in values.items()
+        if name not in PROTECTED and _encoded(value) is not None
+    }
+
+
+def _encoded(value: object) -> bytes | None:
+    """As JSON in UTF-8; None for what is neither: NaN, half a surrogate pair, no JSON at all."""
+    try:
+        return json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError, RecursionError):
+        return None
 
 
 def stripped_names(text: str) -> tuple[str, ...]:
@@ -97,11 +110,14 @@ def values_errors(values: object) -> list[str]:
     if not isinstance(values, dict):
         return ['Write an object, such as {"temperature": 0.7}.']
     errors = _names_errors(values)
-    try:
-        length = len(json.dumps(values, allow_nan=False).encode())
-    except (TypeError, ValueError, RecursionError):
-        return [*errors, "These values cannot be written as JSON: NaN and Infinity are not in it."]
-    if length > LONGEST_VALUES:
+    encoded = _encoded(values)
+    if encoded is None:
+        return [
+            *errors,
+            "These values cannot be written as JSON: NaN, Infinity, and half a surrogate pair "
+            "(\\ud800 to \\udfff alone) are not in it.",
+        ]
+    if len(encoded) > LONGEST_VALUES:
         errors.append(f"At most {LONGEST_VALUES} bytes of JSON can be kept here.")
     return errors
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Generic, TypeVar
@@ -22,14 +23,19 @@ LARGEST_PAGE = 200
 T = TypeVar("T")
 
 
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
 class _WithoutNul(Schema):
-    """No database and no command line takes it, whatever the field."""
+    """No database and no command line takes it, whatever the field; nor half a surrogate pair."""
 
     @field_validator("*", mode="before")
     @classmethod
     def _no_nul(cls, value: object) -> object:
         if isinstance(value, str) and "\0" in value:
             raise ValueError("a text cannot hold the character NUL")
+        if isinstance(value, str) and _SURROGATE.search(value):
+            raise ValueError(r"a text cannot hold half a surrogate pair (\ud800 to \udfff alone)")
         return value
 
 

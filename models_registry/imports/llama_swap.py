@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from models_registry.errors import EngineMissing, ImportRefused
 from models_registry.imports.llama_swap_model import CannotTake, planned_preset
 from models_registry.imports.macros import Macros
 from models_registry.imports.plan import Plan, PlannedGroup, PlannedPreset, Skipped
-from models_registry.imports.yaml_tree import Tree, read_yaml
+from models_registry.imports.yaml_tree import Tree, is_number, read_yaml
 from models_registry.naming import name_problem
 
 NOT_TAKEN: dict[str, str] = {
@@ -207,11 +206,7 @@ class _Planning:
 
 def _is_of_its_kind(key: str, value: object) -> bool:
     """Whether a key that is taken holds what it is to hold; nothing at all is fine, too."""
-    if value is None:
-        return True
-    if key in _NUMBERS:
-        return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
-    return isinstance(value, dict)
+    return value is None or (is_number(value) if key in _NUMBERS else isinstance(value, dict))
 
 
 def _mapping(value: object) -> dict[str, Any]:

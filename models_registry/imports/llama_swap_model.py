@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from models_registry.imports.server_command import (
     read_command,
     without_remarks,
 )
+from models_registry.imports.yaml_tree import is_number
 from models_registry.naming import name_problem, valid_name
 from models_registry.policy import NEVER
 from models_registry.request_filters import strip_errors, stripped_names, values_errors
@@ -224,11 +224,11 @@ class _Taking:
         return {}
 
     def _number(self, key: str, otherwise: float) -> float:
-        value = self._given.get(key, otherwise)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        value: Any = self._given.get(key, otherwise)
+        if not is_number(value):
             self._say(key, "it is not a number")
             return otherwise
-        return value
+        return float(value)
 
     def _filters_into(self, fields: dict[str, Any]) -> dict[str, dict[str, Any]]:
         """The aliases, with what each sets in requests; the preset's own go into `fields`."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from sys import float_info
 from typing import Any
 
 import yaml
@@ -15,6 +17,8 @@ LONGEST = 256 << 10
 MOST_VALUES = 50_000
 """An alias counts as often as it is used: a few lines can stand for millions of values."""
 DEEPEST = 30
+
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 Path = tuple[str, ...]
 
@@ -31,6 +35,13 @@ class Tree:
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 1)
+
+
+def is_number(value: object) -> bool:
+    """A finite one that a float can hold: neither a switch, nor `.inf`, nor 400 digits."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) <= float_info.max
 
 
 def read_yaml(text: str) -> Tree:
@@ -80,6 +91,8 @@ class _Reading:
             case yaml.SequenceNode(tag="tag:yaml.org,2002:seq"):
                 return [self.value(each, (*path, str(at))) for at, each in enumerate(node.value)]
             case yaml.ScalarNode():
+                if _SURROGATE.search(node.value):
+                    raise ImportRefused(f"line {line}: this holds half a surrogate pair")
                 return self._loader.construct_object(node)
             case _:
                 raise ImportRefused(f"line {line}: {node.tag} is not taken")
@@ -95,6 +108,8 @@ class _Reading:
                 continue
             if not isinstance(key_node, yaml.ScalarNode):
                 raise ImportRefused(f"line {line}: a key must be a word")
+            if _SURROGATE.search(key_node.value):
+                raise ImportRefused(f"line {line}: this holds half a surrogate pair")
             key = key_node.value  # as it is written: `1.50` and `on` are names here
             if key in own:
                 raise ImportRefused(f"line {line}: {key} stands here a second time")

@@ -125,6 +125,23 @@ def test_no_filter_holds_the_character_nul(manager, preset):
         assert manager.get(f"{path}?{field}=a%00b").param == field
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("environment", "A=\udfff"),
+        ("name", "a\ud800"),
+        ("extra_options", "temp = \udfff"),
+        ("request_set", {"stop": ["\ud800"]}),
+        ("request_defaults", {"x": {"\udfff": 1}}),
+    ],
+)
+def test_no_text_holds_half_a_surrogate_pair(manager, preset, field, value):
+    refused = manager.patch(PATH, {field: value})
+
+    assert (refused.status, refused.param) == (422, field)
+    assert "surrogate" in refused.message
+
+
 def test_every_fault_is_named_at_once(manager, preset):
     answer = manager.patch(PATH, {"ctx_size": "x", "parallel": 0, "colour": 1})
 

@@ -237,6 +237,8 @@ def test_without_a_folder_and_an_environment_neither_is_guessed(
         ("[]", "has `models:`"),
         ("models: [a]", "has `models:`"),
         ("models: {a: 1", "line 1"),
+        ('models:\n  a: {cmd: "x \\ud800"}', "line 2: this holds half a surrogate pair"),
+        ('models:\n  "\\udfff": {cmd: x}', "line 2: this holds half a surrogate pair"),
     ],
 )
 def test_what_is_no_configuration_changes_nothing(text: str, words: str, tmp_path: Path) -> None:
@@ -287,14 +289,19 @@ models:
     ttl: .nan
     concurrencyLimit: .inf
     unloadTimeout: -.inf
-"""
+  b:
+    cmd: llama-server -m qwen.gguf
+    ttl: LONG
+    concurrencyLimit: LONG
+    unloadTimeout: LONG
+""".replace("LONG", "9" * 400)
 
     report = imported(text, tmp_path)
 
-    assert report.added == ["a"]
-    assert [note.endswith("it is not a number") for note in report.notes] == [True] * 4
-    preset = Preset.objects.get()
-    assert (preset.keep_alive, preset.queue_limit, preset.stop_timeout) == (None, None, None)
+    assert report.added == ["a", "b"]
+    assert [note.endswith("it is not a number") for note in report.notes] == [True] * 7
+    for preset in Preset.objects.all():
+        assert (preset.keep_alive, preset.queue_limit, preset.stop_timeout) == (None, None, None)
 
 
 def test_a_macro_in_a_remark_is_none(tmp_path: Path) -> None:

@@ -45,6 +45,8 @@ def test_what_the_client_alone_may_say_is_protected(name: str) -> None:
         {"é": 1},
         {"x" * 65: 1},
         {"x": float("nan")},
+        {"x": ["\ud800"]},
+        {"x": {"\udfff": 1}},
         {"x": "y" * (16 << 10)},
         {f"x{number}": 1 for number in range(65)},
     ],
@@ -63,6 +65,14 @@ def test_what_is_no_object_of_parameters_is_refused(values: object) -> None:
 )
 def test_any_json_may_be_a_parameters_value(values: object) -> None:
     assert values_errors(values) == []
+
+
+def test_what_cannot_be_sent_is_left_out_of_a_row_that_was_written_past_the_forms() -> None:
+    bad = {"a": ["\ud800"], "b": float("inf"), "c": 1}
+
+    filters = filters_of([row("", bad, bad)], {"by-name": bad})
+
+    assert (filters.defaults, filters.set, filters.aliases["by-name"]) == ({"c": 1},) * 3
 
 
 def test_of_each_value_the_nearest_counts_and_whatever_anyone_strips_is_stripped() -> None:
