@@ -5,6 +5,8 @@ rules that differ from llama.cpp's own.
     header   [name]            no blanks before it
     key      name = value      no blanks before it; the value ends before a ; or a #
     comment  ; or #            a comment `# corral: name = value` is a key that llama.cpp skips
+
+The key `version` is kept for llama.cpp's own use, and says nothing wherever it stands.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ LONGEST_FILE = 4 << 20  # characters
 
 GLOBAL = "*"
 HEADERLESS = "default"
+_RESERVED = "version"
 
 _NEWLINE = re.compile(r"\r\n|\n|\r")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
@@ -97,7 +100,7 @@ def parse(text: str) -> Ini:
             read = _read_key(number, line)
             if isinstance(read, Fault):
                 faults.append(read)
-            elif read is not None:
+            elif read is not None and read.key != _RESERVED:
                 section = section or _headerless(found, read)
                 section.keys.append(read)
     if faults:
@@ -152,7 +155,9 @@ def _read_key(number: int, line: str) -> IniKey | Fault | None:
 
 def _what_is_wrong(line: str) -> str:
     shown = repr(line if len(line) <= 40 else line[:40] + "…")
-    if line.startswith((" ", "\t")) and (_KEY.match(line.lstrip()) or line.lstrip().startswith("[")):
+    if line.startswith((" ", "\t")) and (
+        _KEY.match(line.lstrip()) or line.lstrip().startswith("[")
+    ):
         return "is indented: a key or a [section] begins its line"
     if line.startswith("["):
         return f"is no section header: write [name] and nothing after it, not {shown}"

@@ -166,8 +166,6 @@ class _Reader:
     ) -> None:
         """Raises OptionError when it cannot be taken."""
         name = _OTHER_NAMES.get(key.key, key.key)
-        if name == "version":
-            return
         if not key.value:
             self._warnings.append(f"line {key.line}: {key.key} is empty, and says nothing")
         elif plain_key(name) == "alias":

@@ -122,7 +122,11 @@ def test_an_empty_value_says_nothing_and_version_is_kept_for_llama_cpp() -> None
     found = read("version = 1\n[a]\nversion = x\nctx-size =")
 
     assert found.presets["a"].said == {}
-    assert found.warnings[-1] == "line 4: ctx-size is empty, and says nothing"
+    assert found.warnings == ["line 4: ctx-size is empty, and says nothing"]
+
+
+def test_a_version_before_any_header_makes_no_section() -> None:
+    assert list(read("version = 1\n[a]\nctx-size = 1").presets) == ["a"]
 
 
 @pytest.mark.parametrize(
