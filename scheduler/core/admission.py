@@ -169,8 +169,8 @@ class Admission:
         entry.in_use_since = None
         if entry.startup_only:
             return self._start_up(entry, now)
-        if pins := self._room.taken_by_pins(entry):
-            return self._refuse(entry, Refusal(Code.BLOCKED_BY_PINNED, blocked_by=pins))
+        if refusal := self._room.refused_for_pins(self._presets[entry.preset]):
+            return self._refuse(entry, refusal)
         return self._start_head(entry, now)
 
     def _start_head(self, entry: Entry, now: float) -> Step:
@@ -254,8 +254,8 @@ class Admission:
         if not self._siting.wakes_in_place(sleeper):
             return Outcome.MOVED_ON, [leaving.leave(sleeper, Reason.MOVED, now)]
         entry.wakes, entry.site = sleeper, Site(sleeper.grant.placement, sleeper.takes)
-        if pins := self._room.taken_by_pins(entry):
-            return self._refuse(entry, Refusal(Code.BLOCKED_BY_PINNED, blocked_by=pins))
+        if refusal := self._room.refused_for_pins(self._presets[entry.preset], wakes=True):
+            return self._refuse(entry, refusal)
         shortage = self._room.shortage(entry)
         if shortage and entry.startup_only:
             return self._refuse(entry, Refusal(Code.DOES_NOT_FIT))

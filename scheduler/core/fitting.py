@@ -51,6 +51,8 @@ class Fitting:
         entry = Entry(spec.name, now)
         if no_place := self._siting.settle(entry, spec, gone=own):
             return Fit(no_place=no_place)
+        if pins := self._room.refused_for_pins(spec, gone=own):
+            return Fit(no_place=NoPlace(pins.code, (), pins.blocked_by, pins.apart))
         gone = own | {instance.id for instance in self._room.leaving()}
         for site in (*entry.sites, *self._siting.worse(entry, spec)):
             shortage = self._shortage(entry, spec, site, gone)

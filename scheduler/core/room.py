@@ -8,16 +8,17 @@ its `site` (siting.py).
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from .books import Books
 from .decisions import Reason
 from .instances import Instance
+from .ledger import NOBODY
 from .sharing import kept_apart
 from .sizes import NO_NEED, Bytes, Need
 from .states import State
-from .values import InstanceId, PresetName, PresetSpec
+from .values import Code, InstanceId, PresetName, PresetSpec, Refusal
 from .wait_queue import Entry, Site
 
 
@@ -161,20 +162,21 @@ class Room:
         """What is kept for others than this entry."""
         return [need_of(other) for other in self._others(entry, None)]
 
-    def taken_by_pins(self, entry: Entry) -> tuple[PresetName, ...]:
-        """A6: the presets whose pinned instances a group keeps apart from it, or which leave it no
-        slot even with everything unpinned gone; empty when there is none of both. What pins leave
-        of memory is siting's to say."""
-        if not self._fleet.pinned:
-            return ()
-        rivals = self.rivals(self._books.presets[entry.preset])
-        if names := {i.preset.name for i in rivals if i.preset.pinned and not i.leaving}:
-            return tuple(sorted(names))
-        if not self.limited or entry.sleeper is not None:
-            return ()
-        pinned = [i for i in self._fleet.pinned.values() if not i.leaving]
-        blocked = len(pinned) >= self._models_max
-        return tuple(sorted(i.preset.name for i in pinned)) if blocked else ()
+    def refused_for_pins(
+        self, spec: PresetSpec, *, wakes: bool = False, gone: Collection[InstanceId] = NOBODY
+    ) -> Refusal | None:
+        """A6: when a group keeps pinned instances apart from it, or they leave it no slot even with
+        everything unpinned gone, and `gone`. What pins leave of memory is siting's to say."""
+        pinned = {
+            i.id: i for i in self._fleet.pinned.values() if not i.leaving and i.id not in gone
+        }
+        if not pinned:
+            return None
+        if rivals := [i for i in self.rivals(spec) if i.id in pinned]:
+            return Refusal(Code.BLOCKED_BY_PINNED, blocked_by=_presets_of(rivals), apart=True)
+        if self.limited and not wakes and len(pinned) >= self._models_max:
+            return Refusal(Code.BLOCKED_BY_PINNED, blocked_by=_presets_of(pinned.values()))
+        return None
 
     def leaving(self) -> list[Instance]:
         """A5: asked to exit, or draining for an entry, whatever else it drains for by now; or
@@ -190,3 +192,7 @@ class Room:
         if beside is not None:
             others.append(beside)
         return others
+
+
+def _presets_of(instances: Iterable[Instance]) -> tuple[PresetName, ...]:
+    return tuple(sorted({instance.preset.name for instance in instances}))

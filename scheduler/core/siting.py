@@ -58,6 +58,7 @@ class NoPlace:
     code: Code
     short: Bytes = ()
     blocked_by: tuple[PresetName, ...] = ()
+    apart: bool = False
 
 
 _State = tuple[int, tuple[InstanceId, ...], Bytes | None]

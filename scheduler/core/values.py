@@ -121,6 +121,7 @@ class Refusal:
     retry_after_seconds: float | None = None
     exit: Exit | None = None
     blocked_by: tuple[PresetName, ...] = ()
+    apart: bool = False  # a group keeps it and those apart
     short: Bytes = ()
     granted: Bytes = ()  # what its last load might take
 

@@ -40,7 +40,12 @@ def model_not_found(preset: str, known: Sequence[str]) -> Refused:
 
 def no_place_told(no_place: NoPlace, preset: str) -> str:
     """Why there is no place for it, and what to do."""
-    refusal = Refusal(no_place.code, short=no_place.short, blocked_by=no_place.blocked_by)
+    refusal = Refusal(
+        no_place.code,
+        short=no_place.short,
+        blocked_by=no_place.blocked_by,
+        apart=no_place.apart,
+    )
     return refused(refusal, preset, ()).message
 
 
@@ -120,13 +125,12 @@ def _message(refusal: Refusal, preset: str, known: Sequence[str]) -> str:
         case Code.BLOCKED_BY_PINNED:
             return (
                 f"{name} cannot be loaded: only pinned models stand in its way "
-                f"({', '.join(refusal.blocked_by)}){_short(refusal.short)}; unpin one, or "
-                + ("give it a smaller context" if refusal.short else "raise --models-max")
+                f"({', '.join(refusal.blocked_by)}){_short(refusal.short)}; {_past_pins(refusal)}"
             )
         case Code.MODEL_TOO_LARGE:
             return (
                 f"{name} needs more memory than there is for models{_short(refusal.short)}: give "
-                f"it a smaller context{_fewer_layers(refusal.short)}, take a smaller quantization "
+                f"it a smaller context{_or_less_of(refusal.short)}, take a smaller quantization "
                 "of it, or raise the device's budget"
             )
         case Code.MEMORY_IN_USE:
@@ -156,14 +160,24 @@ def _short(short: Bytes) -> str:
     return f" (it lacks {told(short)})" if short else ""
 
 
+def _past_pins(refusal: Refusal) -> str:
+    if refusal.apart:
+        return "unpin them, or change the groups that keep it and them apart"
+    return "unpin one, or " + (
+        "give it a smaller context" if refusal.short else "raise --models-max"
+    )
+
+
 def _granted(granted: Bytes) -> str:
     return f" (it was granted {told(granted)})" if granted else ""
 
 
-def _fewer_layers(short: Bytes) -> str:
-    """Advice where it is not the host that lacks: what leaves a device goes there."""
+def _or_less_of(short: Bytes) -> str:
+    """What leaves a device goes to the host; prompts are kept there alone."""
     devices = {device for device, _ in short}
-    return " or fewer GPU layers" if devices and HOST not in devices else ""
+    if HOST in devices:
+        return " or a smaller prompt cache (cache-ram)"
+    return " or fewer GPU layers" if devices else ""
 
 
 def _known(known: Sequence[str]) -> str:

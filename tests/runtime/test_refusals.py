@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from scheduler.core.sizes import DeviceId
+from scheduler.core.sizes import HOST, DeviceId
 from scheduler.core.values import Code, Exit, PresetName, Refusal
 from scheduler.protocol import ERRORS, retry_after
 from scheduler.runtime.exits import describe, exit_of
@@ -92,12 +94,27 @@ def test_fewer_gpu_layers_are_advised_where_a_device_lacks_and_not_where_the_hos
     message = refused(refusal, "a").message
 
     assert ("fewer GPU layers" in message) is advised
+    assert ("smaller prompt cache (cache-ram)" in message) is not advised
     assert f"1,024 MiB on {device}" in message
 
 
 def test_pinned_models_are_named():
     refusal = Refusal(Code.BLOCKED_BY_PINNED, blocked_by=(PresetName("p"), PresetName("q")))
     assert "p, q" in refused(refusal, "a").message
+
+
+@pytest.mark.parametrize(
+    ("of", "advice"),
+    [
+        ({}, "raise --models-max"),
+        ({"short": ((HOST, 1 << 30),)}, "give it a smaller context"),
+        ({"apart": True}, "change the groups"),
+    ],
+)
+def test_what_is_pinned_is_got_past_by_what_is_short(of: dict[str, Any], advice: str):
+    refusal = Refusal(Code.BLOCKED_BY_PINNED, blocked_by=(PresetName("p"),), **of)
+
+    assert advice in refused(refusal, "a").message
 
 
 def test_an_unknown_name_lists_a_few_that_are_known():

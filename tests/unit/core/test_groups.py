@@ -112,6 +112,36 @@ def test_a_pinned_one_that_is_kept_apart_refuses_at_once_and_is_named():
     assert isinstance(refused, Reject)
     assert refused.refusal.code is Code.BLOCKED_BY_PINNED
     assert refused.refusal.blocked_by == ("a",)
+    assert refused.refusal.apart
+
+
+def test_what_would_fit_names_the_pinned_one_that_is_kept_apart():
+    """It does not wait for it: a request is refused."""
+    story = Story(preset("a", sharing=TURNS, pinned=True, need=(("gpu", 4),)))
+    story.devices(gpu=20)
+    story.idle(1, "a")
+
+    now, empty = story.planner.fit(preset("new", sharing=TURNS, need=(("gpu", 4),)), story.now)
+
+    assert (now.no_place.code, now.no_place.blocked_by) == (Code.BLOCKED_BY_PINNED, ("a",))
+    assert now.no_place.apart
+    assert not now.waits
+    assert empty.grant
+
+
+def test_what_would_fit_names_the_pinned_ones_that_leave_no_slot():
+    story = Story(
+        preset("a", pinned=True, need=(("gpu", 4),)), preset("b", need=(("gpu", 4),)), models_max=1
+    )
+    story.devices(gpu=20)
+    story.idle(1, "a")
+
+    now, _ = story.planner.fit(preset("b", need=(("gpu", 4),)), story.now)
+    own, _ = story.planner.fit(preset("a", pinned=True, need=(("gpu", 6),)), story.now)
+
+    assert (now.no_place.code, now.no_place.blocked_by) == (Code.BLOCKED_BY_PINNED, ("a",))
+    assert not now.no_place.apart
+    assert own.no_place is None  # it takes its own slot
 
 
 def test_a_start_up_load_that_a_group_keeps_apart_is_skipped():
