@@ -44,6 +44,7 @@ _OVERRIDES = (
 )
 _FORMS = {
     "override-tensor": _OVERRIDES,
+    "override-tensor-draft": _OVERRIDES,
     "tensor-split": _SHARES,
     "cpu-mask": _MASK,
     "cpu-mask-batch": _MASK,
@@ -129,7 +130,21 @@ def _text(option: Option, text: str, name: str) -> str:
         form, words = _FORMS[option.key]
         if not form.fullmatch(text):
             raise OptionError(name, f"takes {words}; not {_quoted(text)}")
+        if form is _OVERRIDES[0]:
+            _refuse_bad_patterns(text, name)
     return text
+
+
+def _refuse_bad_patterns(text: str, name: str) -> None:
+    """Of an override, up to each `=`. The engine ends at once for a bad one."""
+    for each in text.split(","):
+        pattern = each.rpartition("=")[0]
+        try:
+            re.compile(pattern)
+        except (re.error, OverflowError, RecursionError) as failure:
+            raise OptionError(
+                name, f"{_quoted(pattern)} is no regular expression: {failure}"
+            ) from failure
 
 
 def _choice(option: Option, text: str, name: str) -> str:
