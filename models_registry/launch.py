@@ -79,6 +79,7 @@ class LaunchSpec:
     devices: tuple[str, ...] = ()  # by the engine's names, those that it may use
     filters: RequestFilters = NO_FILTERS
     group: GroupRules = NO_GROUP
+    files: tuple[str, ...] = ()  # the model's, its projector's, its draft model's
     tags: tuple[str, ...] = ()
     unlisted: bool = False
     hidden: bool = False
@@ -227,6 +228,7 @@ class _Reading:
 
     def _unstartable(self, preset: Preset, policy: Policy, problem: str) -> LaunchSpec:
         """All but what is started: what the scheduler goes by, and the child never hears of."""
+        model_file = preset.model_file
         return LaunchSpec(
             preset=preset.name,
             aliases=tuple(self._alias_values(preset)),
@@ -251,6 +253,7 @@ class _Reading:
             tags=policy.tags,
             unlisted=policy.unlisted,
             group=rules_of(preset.group),
+            files=tuple(filter(None, (model_file.path, model_file.mmproj, model_file.draft))),
             problem=problem,
         )
 

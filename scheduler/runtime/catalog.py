@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from django.db import DatabaseError, close_old_connections, connections
 
 from models_registry.launch import LaunchSpec, launch_specs, registry_revision
+from models_registry.outside import outside_state
 from scheduler.limits import device_limits
 
 from .devices.limits import Limits
@@ -49,6 +50,10 @@ class Registry:
         revision = registry_revision()
         return Reading(revision, tuple(launch_specs()), device_limits())
 
+    def outside(self, files: Sequence[str]) -> object:
+        """Another one when what cannot be started may have been cured."""
+        return outside_state(files)
+
     def close(self) -> None:
         connections.close_all()
 
@@ -73,6 +78,8 @@ class Catalog:
         self._last: Reading | None = None
         self._looks = 0
         self._said = ""
+        self._outside: object = None
+        """Of the files of what cannot be started, as of the last look."""
 
     async def read(self) -> int:
         """The rows as they now are, told to the owner if they differ; returns their revision."""
@@ -115,11 +122,21 @@ class Catalog:
         self._looks += 1
         if self._last is None or self._looks % READ_ANYHOW_EVERY == 0:
             return True
-        if any(spec.problem for spec in self._last.specs):
-            return True  # it may have been cured outside the registry: a file put back
         loop = asyncio.get_running_loop()
         revision = await loop.run_in_executor(self._thread, self._registry.revision)
-        return revision != self._last.revision
+        return revision != self._last.revision or await self._may_be_cured()
+
+    async def _may_be_cured(self) -> bool:
+        """What cannot be started may be cured outside the registry: by a file put back."""
+        assert self._last is not None
+        files = [file for spec in self._last.specs if spec.problem for file in spec.files]
+        before = self._outside
+        if not any(spec.problem for spec in self._last.specs):
+            self._outside = None
+            return False
+        loop = asyncio.get_running_loop()
+        self._outside = await loop.run_in_executor(self._thread, self._registry.outside, files)
+        return self._outside != before
 
     def _offer(self, revision: int, specs: Sequence[LaunchSpec]) -> Offer:
         return Offer.of(revision, specs, self._stop_timeout_seconds)

@@ -48,6 +48,10 @@ FIRST_LOOK_SECONDS = 15.0
 TellLoadSeconds = Callable[[Callable[[Mapping[str, float]], None]], Awaitable[None]]
 
 
+MOST_SAID = 10
+"""Presets that cannot be started, in one go."""
+
+
 class SchedulerService:
     """`run()` until `owner.stop()`, SIGTERM or SIGINT. Made and run under `lock.only_scheduler`."""
 
@@ -205,17 +209,25 @@ class SchedulerService:
 
     def offer_changed(self, offer: Offer) -> None:
         logger.info("the registry is at revision %d: %d presets", offer.revision, len(offer.specs))
-        problems = {spec.preset: spec.problem for spec in offer.specs.values() if spec.problem}
-        for preset, problem in problems.items():
-            if self._problems.get(preset) != problem:
-                logger.warning("preset %s cannot be started: %s", preset, problem)
-        self._problems = problems
+        self._say_problems(offer)
         self.owner.offer_changed(offer)
         if not self._has_offered:
             self._has_offered = True
             self._load_on_startup()
         if self._measures is not None:
             self._measures.look_soon()
+
+    def _say_problems(self, offer: Offer) -> None:
+        """Once each, and no more than a person reads: a disk may be away with a thousand models."""
+        problems = {spec.preset: spec.problem for spec in offer.specs.values() if spec.problem}
+        new = [name for name, problem in problems.items() if self._problems.get(name) != problem]
+        for name in new[:MOST_SAID]:
+            logger.warning("preset %s cannot be started: %s", name, problems[name])
+        if len(new) > MOST_SAID:
+            logger.warning(
+                "%d more presets cannot be started: their pages say why", len(new) - MOST_SAID
+            )
+        self._problems = problems
 
     async def _reload(self, catalog: Catalog) -> int:
         revision = await catalog.read()

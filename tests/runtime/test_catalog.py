@@ -25,10 +25,24 @@ class Table:
         self.reads = 0
         self.failed = 0
         self.closed = False
+        self.files = "away"
+        self.looks = 0
+        self.asked_for = []
 
     def revision(self):
         self._answer()
+        self.looks += 1
         return self.number
+
+    def outside(self, files):
+        self.asked_for = list(files)
+        return self.files
+
+    async def is_looked_at(self, times):
+        until = self.looks + times
+        async with asyncio.timeout(PATIENCE):
+            while self.looks < until:  # noqa: ASYNC110 - it is counted by a thread
+                await asyncio.sleep(0.002)
 
     def read(self):
         self._answer()
@@ -88,13 +102,25 @@ async def test_an_unchanged_registry_is_told_of_once():
         assert len(told) == 1
 
 
-async def test_a_broken_preset_is_looked_at_again_without_a_new_revision():
-    table = Table(preset("a", problem="its file is missing"))
+async def test_a_broken_preset_is_read_again_when_its_file_is_back_without_a_new_revision():
+    table = Table(preset("a", problem="its file is missing", files=("a.gguf",)))
     async with watching(table) as (told, _):
         table.specs = (preset("a"),)
+        table.files = "back"
         await told.reaches(2)
 
         assert told[-1].specs["a"].problem == ""
+
+
+async def test_a_broken_preset_alone_is_no_reason_to_read_a_thousand_again():
+    table = Table(preset("a", problem="its file is missing", files=("a.gguf",)), preset("b"))
+    async with watching(table) as _:
+        await table.is_looked_at(4)
+        reads = table.reads
+        await table.is_looked_at(4)
+
+        assert table.reads == reads
+        assert table.asked_for == ["a.gguf"]
 
 
 async def test_a_database_that_is_away_leaves_the_old_presets():
