@@ -12,7 +12,7 @@ from django.db import transaction
 
 from models_registry import editing
 from models_registry.access import Asker
-from models_registry.errors import ManagementRefused
+from models_registry.errors import ImportRefused, ManagementRefused
 from models_registry.imports.plan import ImportReport, Plan, PlannedGroup, PlannedPreset, Skipped
 from models_registry.models import Alias, Group, ModelFile, Preset
 
@@ -21,14 +21,22 @@ PERMISSIONS = tuple(
 )
 """Who imports needs all of them."""
 
+MOST_PRESETS = 100
+"""In one import: until it ends nobody else can write, and others wait for that for 20 s."""
+
 
 def apply(plan: Plan, asker: Asker, *, dry_run: bool = False) -> ImportReport:
     """With `dry_run` all is done and taken back, so that the report is exact. Raises
-    ManagementRefused for one who may not."""
+    ManagementRefused for one who may not, ImportRefused for more than MOST_PRESETS."""
     lacking = [permission for permission in PERMISSIONS if not asker.may(permission)]
     if lacking:
         raise ManagementRefused(
             "permission_denied", f"{asker.label} may not import: {', '.join(lacking)} is needed."
+        )
+    if len(plan.presets) > MOST_PRESETS:
+        raise ImportRefused(
+            f"it makes {len(plan.presets)} presets, where one import makes at most {MOST_PRESETS}: "
+            "import it in parts"
         )
     report = ImportReport(notes=list(plan.notes), dry_run=dry_run)
     report.skipped += plan.skipped

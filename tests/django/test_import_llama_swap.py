@@ -280,6 +280,15 @@ profiles: {p: [a]}
     assert len(report.notes) == 13
 
 
+def test_no_import_keeps_others_from_writing_for_long(tmp_path: Path) -> None:
+    models = [f"  m{number}: {{cmd: llama-server -m qwen.gguf}}\n" for number in range(101)]
+
+    with pytest.raises(ImportRefused, match=r"101 presets.*at most 100: import it in parts"):
+        imported("models:\n" + "".join(models), tmp_path)
+
+    assert not Preset.objects.exists()
+
+
 def test_numbers_without_an_end_are_told_and_break_nothing(tmp_path: Path) -> None:
     text = """\
 globalTTL: .inf
