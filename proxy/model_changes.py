@@ -83,7 +83,7 @@ def _remove(name: str, asker: Asker) -> None:
         return
     if preset.source not in removing.REMOVABLE:
         raise Refused("conflict", f"model name={name} is not removable (not from cache)")
-    removing.remove(preset.model_file, asker, unload=True, cascade=False)
+    removing.remove(preset.model_file, asker, unload=True, cascade=False, name=name)
 
 
 class _Named(msgspec.Struct):

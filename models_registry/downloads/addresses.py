@@ -16,6 +16,14 @@ from urllib.parse import urlsplit
 from models_registry.downloads.planned import Refused
 
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_NOT_PUBLIC = tuple(
+    ipaddress.ip_network(network)
+    for network in ("192.0.0.0/24", "64:ff9b:1::/48", "::ffff:0:0:0/96", "fec0::/10")
+)
+"""What the library holds for public, or does in some of its versions: addresses of protocols (a
+cloud keeps its machines' secrets at 192.0.0.192), NAT64 and translation inside of one network, and
+site-local ones."""
+
 _HOST = re.compile(r"\*|(\*\.)?[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*")
 _PORTS = {"http": 80, "https": 443}
 
@@ -46,9 +54,11 @@ def origin_of(url: str) -> Origin:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise Refused(f"{url!r} is no URL: {error}") from None
+        raise Refused(f"{url.partition('?')[0]!r} is no URL: {error}") from None
     if parts.scheme not in _PORTS or not parts.hostname:
-        raise Refused(f"{parts.scheme or 'no scheme'} in {url!r}: only http and https are fetched")
+        shown = url.partition("?")[0]  # behind it may stand a secret
+        scheme = parts.scheme or "no scheme"
+        raise Refused(f"{scheme} in {shown!r}: only http and https are fetched")
     if parts.username or parts.password:
         raise Refused("a URL with a name or a password in it is not fetched")
     return Origin(parts.scheme, parts.hostname.lower(), port or _PORTS[parts.scheme])
@@ -84,7 +94,10 @@ class Rules:
     def addresses(self, origin: Origin) -> list[str]:
         """The checked addresses to connect to. Raises Refused, or OSError when it has none."""
         self.check(origin)
-        found = socket.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
+        try:
+            found = socket.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
+        except UnicodeError:
+            raise Refused(f"{origin.host[:80]!r} is no name of a host") from None
         addresses = list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))
         if origin not in self.trusted:
             refuse_private(origin.host, addresses)
@@ -136,6 +149,8 @@ def is_public(text: str) -> bool:
     try:
         address = _innermost(ipaddress.ip_address(text.partition("%")[0]))
     except ValueError:
+        return False
+    if any(address in network for network in _NOT_PUBLIC):
         return False
     return address.is_global and not address.is_multicast
 

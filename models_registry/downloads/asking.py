@@ -83,6 +83,7 @@ def pause(download: int) -> Download:
 
 def resume(download: int, token: str = "") -> Download:
     """A paused one goes on; one that failed or was cancelled is tried again."""
+    check_token(token)
     with transaction.atomic():
         row = _locked(download)
         if row.state == State.RUNNING and row.wanted == State.PAUSED:
@@ -166,8 +167,21 @@ def check(kind: str, target: str, revision: str, sidecars: Sequence[str], token:
         raise ManagementRefused(
             "validation_failed", f"{unknown[0]!r} is none of {', '.join(SIDECARS)}.", "sidecars"
         )
-    if token and (kind == Download.Kind.OLLAMA or not token.isprintable() or " " in token):
-        raise ManagementRefused("validation_failed", "This token cannot be used.", "token")
+    check_token(token)
+    if token and kind == Download.Kind.OLLAMA:
+        raise ManagementRefused(
+            "validation_failed", "Ollama's registry takes no token: leave it out.", "token"
+        )
+
+
+def check_token(token: str) -> None:
+    """Raises ManagementRefused for one that no header can carry."""
+    if token and not (token.isascii() and token.isprintable() and " " not in token):
+        raise ManagementRefused(
+            "validation_failed",
+            "A token is of ASCII letters, digits and signs, without blanks: this one is not.",
+            "token",
+        )
 
 
 def check_alone(kind: str, target: str, revision: str) -> None:

@@ -6,6 +6,7 @@ layout and under its locks, so that llama.cpp and others find them.
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 import threading
@@ -26,6 +27,8 @@ from models_registry.downloads.wire import Line, Trouble, retry_after_seconds
 from models_registry.naming import file_stem, valid_name
 
 ASK_SECONDS = 30.0
+LONGEST_PART = 255
+"""Bytes of a file's or a folder's name on the disk."""
 
 _HEX = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
@@ -51,7 +54,9 @@ def plan(
     sha = str(found.sha or "")
     if not _HEX.fullmatch(sha):
         raise Refused(f"{endpoint} names no commit for {target.repo}")
-    listed = {file.rfilename: file for file in found.siblings or ()}
+    listed = {
+        file.rfilename: file for file in found.siblings or () if isinstance(file.rfilename, str)
+    }
     chosen = _chosen(target, list(listed), sidecars)
     repo = cache / f"models--{target.repo.replace('/', '--')}"
     files = tuple(
@@ -91,6 +96,8 @@ def _planned(
     blob = file.lfs.sha256 if file.lfs is not None else file.blob_id
     if not isinstance(blob, str) or not _HEX.fullmatch(blob):
         raise Refused(f"{endpoint} names no checksum of {path}")
+    if file.size is not None and (type(file.size) is not int or file.size < 0):
+        raise Refused(f"{endpoint} names no usable size of {path}")
     from huggingface_hub import hf_hub_url
 
     at = repo / "blobs" / blob
@@ -112,6 +119,8 @@ def _safe(path: str) -> str:
     parts = path.split("/")
     if any(part in ("", ".", "..") for part in parts) or not path.isprintable() or "\\" in path:
         raise Refused(f"the repository has a file of the name {path!r}, which is not taken")
+    if any(len(os.fsencode(part)) > LONGEST_PART for part in parts):
+        raise Refused(f"no disk takes a name as long as {path[:60]!r}…")
     return path
 
 
@@ -133,6 +142,8 @@ def _asked(repo: str, revision: str | None, token: str, endpoint: str, line: Lin
         raise _judged(repo, error) from error
     except (httpx2.HTTPError, OSError) as error:
         raise Trouble(f"{endpoint}: {str(error) or type(error).__name__}") from error
+    except UnicodeEncodeError as error:
+        raise Refused("the token (HF_TOKEN, or the download's own) holds no ASCII alone") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Trouble(f"{endpoint} answers what is no list of files: {error}") from error
 

@@ -54,17 +54,21 @@ def plan(
 def _layers(body: bytes, target: OllamaTarget) -> list[dict[str, Any]]:
     try:
         layers = json.loads(body)["layers"]
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise Trouble(f"the registry's answer for {target.name} is no manifest") from error
-    if not isinstance(layers, list) or not all(isinstance(layer, dict) for layer in layers):
+    if not isinstance(layers, list) or not all(map(_is_layer, layers)):
         raise Trouble(f"the registry's answer for {target.name} is no manifest")
     return layers
+
+
+def _is_layer(layer: object) -> bool:
+    return isinstance(layer, dict) and isinstance(layer.get("mediaType"), str)
 
 
 def _planned(layer: dict[str, Any], base: str, folder: Path) -> PlannedFile:
     digest = _DIGEST.fullmatch(str(layer.get("digest", "")))
     size = layer.get("size")
-    if digest is None or not isinstance(size, int) or size <= 0:
+    if digest is None or type(size) is not int or size <= 0:
         raise Refused("the manifest has a layer without a usable digest or size")
     place = folder / "ollama"
     part, lock = part_and_lock(place, digest[0])

@@ -38,12 +38,21 @@ def remove_fetched(row: Download, asker: Asker, *, unload: bool, cascade: bool) 
     found = ModelFile.objects.filter(path__in=paths[:1]).first()
     if found is None:
         raise ManagementRefused("not_found", f"{row.target} has no model that is registered.")
-    remove(found, asker, unload=unload, cascade=cascade)
+    remove(found, asker, unload=unload, cascade=cascade, name=row.name)
 
 
-def remove(model_file: ModelFile, asker: Asker, *, unload: bool, cascade: bool) -> None:
+def remove(
+    model_file: ModelFile, asker: Asker, *, unload: bool, cascade: bool, name: str = ""
+) -> None:
     """Its presets go first, so that nothing loads it any more; what runs ends its answers. Then its
-    files go. Raises ManagementRefused, and then nothing has changed."""
+    files go. Where it was fetched by other names beside `name`, that name alone goes.
+
+    Raises ManagementRefused, and then nothing has changed."""
+    if name and (preset := _one_of_several(model_file, name)):
+        with transaction.atomic():
+            _check_presets([preset], unload=unload, cascade=cascade)
+            _delete_row(preset, asker)
+        return
     roots = _roots()
     files = _files_of(model_file)
     for file in files:
@@ -52,17 +61,43 @@ def remove(model_file: ModelFile, asker: Asker, *, unload: bool, cascade: bool) 
                 "conflict",
                 f"{file} does not lie in a folder that Corral fetches into: it is not deleted.",
             )
+        _check_writable(file, roots)
     with transaction.atomic():
         presets = list(Preset.objects.select_for_update().filter(model_file=model_file))
         _check_presets(presets, unload=unload, cascade=cascade)
         shared = _still_needed(model_file, files)
-        rows: list[Model] = [*presets, model_file]
-        for row in rows:
-            row._change_reason = asker.label  # type: ignore[attr-defined]  # simple_history reads it
-            row.delete()
+        for row in (*presets, model_file):
+            _delete_row(row, asker)
     for file in files:
         if file not in shared:
             _delete(file, roots)
+
+
+def _one_of_several(model_file: ModelFile, name: str) -> Preset | None:
+    """The preset `name`, when others were fetched that are the same file: two tags of Ollama's."""
+    fetched = Preset.objects.filter(model_file=model_file, source__in=REMOVABLE)
+    found = fetched.filter(name=name).first()
+    return found if found is not None and fetched.exclude(pk=found.pk).exists() else None
+
+
+def _delete_row(row: Model, asker: Asker) -> None:
+    row._change_reason = asker.label  # type: ignore[attr-defined]  # simple_history reads it
+    row.delete()
+
+
+def _check_writable(file: Path, roots: list[Path]) -> None:
+    """Raises ManagementRefused where it could not be deleted: a cache may be mounted to be read
+    only, or belong to another account."""
+    folders = [file.parent]
+    if file.is_symlink() and file.exists() and any(_inside(file.resolve(), root) for root in roots):
+        folders.append(file.resolve().parent)
+    for folder in folders:
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise ManagementRefused(
+                "conflict",
+                f"{file} cannot be deleted: Corral's account may not write in {folder}. Give it "
+                "the right, or delete the file by hand.",
+            )
 
 
 def _check_presets(presets: list[Preset], *, unload: bool, cascade: bool) -> None:

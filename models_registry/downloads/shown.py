@@ -31,12 +31,16 @@ def wish(row: Download) -> str:
 
 
 def progress_of(row: Download) -> dict[str, Any]:
-    """For the list of models: `files` as llama.cpp's router tells them, by URL."""
+    """For the list of models: `files` as llama.cpp's router tells them, by URL. Behind a `?` may
+    stand a secret, and whoever has a key may read the list."""
     told: dict[str, Any] = {
         "value": fraction(row),
         "done": row.bytes_done,
         "total": row.bytes_total,
-        "files": {file["url"]: {"done": file["done"], "total": file["size"]} for file in row.files},
+        "files": {
+            file["url"].partition("?")[0]: {"done": file["done"], "total": file["size"]}
+            for file in row.files
+        },
     }
     seconds = remaining_seconds(row)
     return told if seconds is None else told | {"remaining_seconds": round(seconds, 1)}

@@ -14,7 +14,7 @@ from typing import BinaryIO, Protocol
 from models_registry.downloads.addresses import Rules
 from models_registry.downloads.places import finish, free_bytes, held
 from models_registry.downloads.planned import PlannedFile, Refused
-from models_registry.downloads.url import size_of
+from models_registry.downloads.url import is_same_state, size_of
 from models_registry.downloads.wire import Answer, Line, NothingLeft, Trouble, ask
 
 logger = logging.getLogger(__name__)
@@ -111,6 +111,8 @@ def _fetch_once(part: _Part, source: Source, reports: Reports) -> None:
     file = part.file
     if part.is_complete:
         return
+    if not file.checksum and not file.validator:
+        part.empty()  # nothing would tell that the rest is of another state of the file
     sent = {"Range": f"bytes={part.size}-"} if part.size else {}
     if sent and file.validator:
         sent["If-Range"] = file.validator
@@ -122,6 +124,9 @@ def _fetch_once(part: _Part, source: Source, reports: Reports) -> None:
             part.empty()
             if answer.status != 200:
                 raise Trouble("the server sends another part of the file than it was asked for")
+        elif file.validator and not is_same_state(answer, file.validator):
+            part.empty()
+            raise Trouble("the file changed on the server meanwhile; it begins anew")
         total = _total(file, answer)
         reports.trouble("")
         while data := answer.read(READ_AT_ONCE):

@@ -17,6 +17,7 @@ from models_registry.downloads.wire import Answer, Line, ask
 from models_registry.naming import shard_names, shards_problem
 
 _TOTAL = re.compile(r"bytes [0-9]+-[0-9]+/([0-9]+)")
+_MOST_DIGITS = 18
 
 
 def plan(
@@ -63,12 +64,24 @@ def _planned(
 
 
 def size_of(answer: Answer) -> int | None:
-    """Bytes of the whole file, by either kind of answer."""
+    """Bytes of the whole file, by either kind of answer. Raises Refused for a size beyond all."""
     if answer.status == 206:
         match = _TOTAL.fullmatch(answer.headers.get("Content-Range", ""))
-        return int(match[1]) if match else None
-    length = answer.headers.get("Content-Length", "")
-    return int(length) if length.isascii() and length.isdigit() else None
+        digits = match[1] if match else ""
+    else:
+        digits = answer.headers.get("Content-Length", "")
+    if not (digits.isascii() and digits.isdigit()):
+        return None
+    if len(digits) > _MOST_DIGITS:
+        raise Refused(f"the server states a size of {len(digits)} digits")
+    return int(digits)
+
+
+def is_same_state(answer: Answer, validator: str) -> bool:
+    """Whether a part of the file is of the state that `validator` marks: not every server heeds
+    If-Range. One that says nothing is believed."""
+    told = [answer.headers[name] for name in ("ETag", "Last-Modified") if name in answer.headers]
+    return not told or validator in told
 
 
 def _validator(answer: Answer) -> str:

@@ -10,12 +10,13 @@ import email.utils
 import http.client
 import socket
 import ssl
+import string
 import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from email.message import Message
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 from models_registry.downloads.addresses import Origin, Rules, origin_of
 from models_registry.downloads.planned import Refused
@@ -24,6 +25,9 @@ READ_TIMEOUT_SECONDS = 30.0
 MOST_REDIRECTS = 8
 LONGEST_ANSWER = 8 << 20
 """Bytes of an answer that is kept in memory: a manifest, a list."""
+
+LONGEST_WORDS = 200
+"""Characters of what a server says that are told to people."""
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 
@@ -204,7 +208,11 @@ def _next(url: str, response: http.client.HTTPResponse) -> str:
     location = response.headers.get("Location", "")
     if not location:
         raise Refused(f"{origin_of(url).host} redirects without saying where to")
-    return urljoin(url, location)
+    # Blanks and raw bytes stand in many a server's Location; the request line takes none.
+    try:
+        return urljoin(url, quote(location, safe=string.punctuation, encoding="latin-1"))
+    except ValueError as error:
+        raise Refused(f"{origin_of(url).host} redirects to what is no URL: {error}") from None
 
 
 def _judge(url: str, response: http.client.HTTPResponse) -> None:
@@ -215,17 +223,18 @@ def _judge(url: str, response: http.client.HTTPResponse) -> None:
     host = origin_of(url).host
     if status == 429 or status >= 500 or status == 408:
         wait = retry_after_seconds(response.headers.get("Retry-After", ""))
-        raise Trouble(f"{host} answers {status} {response.reason}", wait)
+        raise Trouble(f"{host} answers {status} {_words(response.reason)}", wait)
     if status == 416:
         raise NothingLeft(f"{host} has no more bytes where the unfinished file ends")
     if status in (401, 403):
         raise Refused(
-            f"{host} answers {status} {response.reason}: a token is needed that may read it "
-            "(HF_TOKEN, or the download's own), and a gated model wants its licence accepted there"
+            f"{host} answers {status} {_words(response.reason)}: a token is needed that may read "
+            "it (HF_TOKEN, or the download's own), and a gated model wants its licence accepted "
+            "there"
         )
     if status == 404:
         raise Refused(f"{host} answers 404: there is no {urlsplit(url).path}")
-    raise Refused(f"{host} answers {status} {response.reason}")
+    raise Refused(f"{host} answers {status} {_words(response.reason)}")
 
 
 def retry_after_seconds(value: str) -> float | None:
@@ -242,4 +251,10 @@ def retry_after_seconds(value: str) -> float | None:
 def _told(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return f"nothing came for {READ_TIMEOUT_SECONDS:g} s"
-    return str(error) or type(error).__name__
+    return _words(str(error)) or type(error).__name__
+
+
+def _words(text: str) -> str:
+    """Another machine's, as a sentence may hold them."""
+    shown = "".join(character if character.isprintable() else " " for character in text).strip()
+    return shown if len(shown) <= LONGEST_WORDS else shown[:LONGEST_WORDS] + "…"

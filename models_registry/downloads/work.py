@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
@@ -47,6 +48,9 @@ from models_registry.sources.hf_cache import hub_cache
 logger = logging.getLogger(__name__)
 
 State = Download.State
+
+SCHEDULER_TRIES, SCHEDULER_PAUSE_SECONDS = 60, 0.5
+"""At a start the scheduler may come later than the end of a short download."""
 
 
 class Turns:
@@ -124,14 +128,19 @@ def _ending(row: Download, progress: Progress, line: Line) -> tuple[str, str]:
     except Ended:
         return "", ""
     except (Refused, Trouble) as error:
-        logger.warning("download of %s: %s", row.target, error)
+        logger.warning("download of %s: %s", _named(row), error)
         return State.FAILED, str(error)
     except OSError as error:
-        logger.warning("download of %s: %s", row.target, error)
+        logger.warning("download of %s: %s", _named(row), error)
         return State.FAILED, f"{error.strerror or error} ({error.filename or 'no file'})"
     except Exception as error:
-        logger.exception("download of %s", row.target)
+        logger.exception("download of %s", _named(row))
         return State.FAILED, f"something broke here; the log says more: {error}"
+
+
+def _named(row: Download) -> str:
+    """For the log: behind the ? of a URL may stand a secret."""
+    return row.target.partition("?")[0]
 
 
 # What there is to fetch -----------------------------------------------------------------------
@@ -272,16 +281,24 @@ def _settle(row: Download, progress: Progress, state: str, told: str) -> None:
     )
     if state == State.DONE:
         tokens.forget(row.pk)
-        logger.info("download of %s: done, offered as %s", row.target, progress.columns()["name"])
+        logger.info("download of %s: done, offered as %s", _named(row), progress.columns()["name"])
         if row.load:
             _load(progress.columns()["name"])
 
 
 def _load(name: str) -> None:
-    try:
-        ports.scheduler().load(name)
-    except (ports.SchedulerUnavailable, ports.SchedulerRefused) as error:
-        logger.warning("%s is there, but cannot be loaded now: %s", name, error)
+    for left in reversed(range(SCHEDULER_TRIES)):
+        try:
+            ports.scheduler().load(name)
+            return
+        except ports.SchedulerUnavailable as error:
+            told: Exception = error
+            if left:
+                time.sleep(SCHEDULER_PAUSE_SECONDS)
+        except ports.SchedulerRefused as error:
+            told = error
+            break
+    logger.warning("%s is there, but cannot be loaded now: %s", name, told)
 
 
 def _obey(download: int) -> None:

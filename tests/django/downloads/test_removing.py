@@ -192,3 +192,31 @@ def test_what_came_from_a_url_goes(stand_in, fetched, tmp_path: Path) -> None:
 
     assert not list((tmp_path / "var" / "models").rglob("*.gguf"))
     assert [path.name for path in (tmp_path / "var" / "models" / "url").iterdir()] == [".parts"]
+
+
+def test_of_two_names_that_are_one_file_only_the_one_that_was_named_goes(
+    stand_in, fetched, tmp_path: Path
+) -> None:
+    for tag in ("latest", "8b"):
+        stand_in.ollama("library/q", tag, {"model": GGUF})
+    first, second = fetched("q", "ollama"), fetched("q:8b", "ollama")
+
+    removing.remove_fetched(second, ASKER, unload=False, cascade=False)
+    assert [preset.name for preset in Preset.objects.all()] == ["q:latest"]
+    assert Path(file_of("q:latest").path).read_bytes() == GGUF
+
+    removing.remove_fetched(first, ASKER, unload=False, cascade=False)
+    assert not list((tmp_path / "var" / "models").rglob("*.gguf"))
+
+
+def test_where_nothing_may_be_deleted_nothing_is_taken_away(
+    stand_in, fetched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in.repository("team/m", {"m-Q4_0.gguf": GGUF})
+    fetched("team/m")
+    monkeypatch.setattr("os.access", lambda path, mode: "blobs" not in str(path))
+
+    with pytest.raises(ManagementRefused, match=r"may not write in .*blobs"):
+        remove("team/m:Q4_0")
+
+    assert Path(file_of("team/m:Q4_0").path).read_bytes() == GGUF

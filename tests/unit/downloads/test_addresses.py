@@ -27,6 +27,7 @@ from models_registry.downloads.planned import Refused
         "fd00:ec2::254", "::ffff:127.0.0.1", "::ffff:169.254.169.254", "::127.0.0.1",
         "2002:7f00:1::",
         "64:ff9b::7f00:1", "2001:0:4136:e378:8000:63bf:80ff:fffe", "ff02::1", "2001:db8::1",
+        "192.0.0.192", "64:ff9b:1::a00:1", "::ffff:0:127.0.0.1", "fec0::1",
         "nonsense",
     ],
 )  # fmt: skip
