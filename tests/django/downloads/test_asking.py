@@ -10,6 +10,7 @@ import pytest
 from models_registry.downloads import asking, jobs, tokens, work
 from models_registry.errors import ManagementRefused
 from models_registry.models import Download
+from models_registry.ports import SchedulerUnavailable
 
 from .conftest import GGUF, parts, worked
 
@@ -212,3 +213,22 @@ def test_one_that_shall_be_loaded_is(stand_in, fetched, monkeypatch: pytest.Monk
     fetched("team/m", load=True)
 
     assert ("load", "team/m:Q8_0") in scheduler.asked
+
+
+def test_a_scheduler_that_is_still_starting_is_waited_for(
+    stand_in, fetched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.django.registry_rows import FakeScheduler, use_scheduler
+
+    class Starting(FakeScheduler):
+        def load(self, preset: str, *, wait: bool = False) -> bool:
+            self.refuses = None if self.asked else SchedulerUnavailable("not yet")
+            return super().load(preset, wait=wait)
+
+    scheduler = use_scheduler(monkeypatch, Starting())
+    monkeypatch.setattr(work, "SCHEDULER_PAUSE_SECONDS", 0)
+    stand_in.repository("team/m", REPO)
+
+    fetched("team/m", load=True)
+
+    assert scheduler.asked.count(("load", "team/m:Q8_0")) == 2
