@@ -112,6 +112,8 @@ def _like(name: str) -> Preset:
     for shown in _spellings(name):
         if (found := rows.filter(name=shown).first()) is not None:
             return found
+        if (found := rows.filter(aliases__name=shown).first()) is not None:
+            return found
     if (found := _only_one_of(name)) is not None:
         return found
     raise _Conflict(

@@ -75,15 +75,14 @@ def instructions(text: str) -> Iterator[Instruction]:
     """Raises ImportRefused."""
     if len(text) > LONGEST:
         raise ImportRefused(f"the file is longer than {LONGEST} characters")
-    lines = text.removeprefix("\ufeff").splitlines()
+    lines = re.split(r"\r\n|\r|\n", text.removeprefix("\ufeff"))
     at = 0
     while at < len(lines):
         number, line = at + 1, lines[at].strip()
         at += 1
         if not line or line.startswith("#"):
             continue
-        command, _, value = line.partition(" ")
-        value = value.strip()
+        command, value = _first_word(line)
         if '"""' in value:
             at, value = _to_closing_quotes(lines, at, value, number)
         yield Instruction(number, command.upper(), value)
@@ -176,7 +175,7 @@ class _Planning:
         return str(path if path.is_absolute() else (self._folder / path).absolute())
 
     def _take_parameter(self, instruction: Instruction) -> None:
-        name, _, text = instruction.value.partition(" ")
+        name, text = _first_word(instruction.value)
         name, value = name.lower(), _value(text)
         try:
             self._take_named(name, value)
@@ -204,6 +203,12 @@ class _Planning:
                 self._defaults[name] = value
             else:
                 self._options |= options
+
+
+def _first_word(text: str) -> tuple[str, str]:
+    """(the word, what stands behind the blanks or tabs after it)."""
+    word, *rest = text.split(maxsplit=1) or [""]
+    return word, rest[0] if rest else ""
 
 
 def _is_path(value: str) -> bool:

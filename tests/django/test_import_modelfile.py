@@ -122,6 +122,23 @@ def test_a_name_is_the_model_of_ollamas_store_and_its_parameters_count(
     assert spec.filters.defaults == {"temperature": 0}
 
 
+def test_a_name_without_a_tag_is_found_by_the_alias_that_the_store_gives_it(
+    tmp_path: Path,
+) -> None:
+    base = make_preset("llama3:latest", make_model_file(tmp_path / "blob.gguf"))
+    base.aliases.create(name="llama3")
+
+    assert imported("FROM llama3", None).added == ["brief"]
+    assert Preset.objects.get(name="brief").base == base
+
+
+def test_words_may_have_tabs_between_them_and_only_ends_of_lines_end_lines(tmp_path: Path) -> None:
+    text = "FROM\t./weights.gguf\r\nPARAMETER\tnum_ctx \t 512\rSYSTEM a\x0cHELLO\u2028HELLO\n"
+
+    assert imported(text, tmp_path).added == ["brief"]
+    assert Preset.objects.get().ctx_size == 512
+
+
 def test_a_name_that_is_not_here_is_said(tmp_path: Path) -> None:
     report = imported("FROM llama3\n", tmp_path)
 
