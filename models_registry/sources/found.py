@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -10,6 +11,9 @@ from models_registry.model_paths import FilesState
 
 LONGEST_PATH = 1024
 """Characters: what ModelFile.path holds."""
+
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+"""Characters that mean something to a terminal."""
 
 Stamp = tuple[tuple[str, int, int], ...]
 """(path, bytes, mtime in ns) of each file, as model_paths.files_state has it."""
@@ -42,7 +46,7 @@ class Contents:
 
     def complain(self, path: str, words: str) -> None:
         """Whatever the name holds, the sentence can be printed and stored."""
-        shown = os.fsencode(path).decode(errors="replace")
+        shown = CONTROL.sub("\ufffd", os.fsencode(path).decode(errors="replace"))
         self.problems.append(f"{shown}: {words}")
         self.unknown.append(path)
 

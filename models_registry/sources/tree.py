@@ -7,20 +7,17 @@ the shallowest path counts, a folder itself before a link to it.
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from models_registry.sources.found import LONGEST_PATH, Contents
+from models_registry.sources.found import CONTROL, LONGEST_PATH, Contents
 
 DEEPEST = 8
 """Folders below the one that was named."""
 
 GGUF = ".gguf"
-
-_CONTROL = re.compile(r"[\x00-\x1f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +122,7 @@ def is_text(path: str) -> bool:
         path.encode()
     except UnicodeEncodeError:
         return False
-    return not _CONTROL.search(path)
+    return not CONTROL.search(path)
 
 
 def _is_new(folder: Folder, walk: _Walk) -> bool:

@@ -164,6 +164,19 @@ def test_a_folder_whose_name_is_not_utf_8_loses_its_files_only(tmp_path: Path) -
     contents.problems[0].encode()
 
 
+@pytest.mark.parametrize("control", ["\n", "\x1b", "\x7f", "\x9b"])
+def test_a_complaint_of_a_name_is_one_line_that_tells_a_terminal_nothing(
+    tmp_path: Path, control: str
+) -> None:
+    gguf(tmp_path / f"a{control}b.gguf")
+
+    contents = read_models_folder(tmp_path)
+
+    assert contents.models == []
+    assert control not in contents.problems[0]
+    assert contents.problems[0].startswith(f"{tmp_path}/a\ufffdb.gguf: ")
+
+
 def test_the_order_of_the_disk_does_not_matter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
