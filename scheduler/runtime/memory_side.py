@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scheduler.core.events import AllocationReported, DevicesRead
@@ -44,8 +45,15 @@ class Memory:
         self._owner.post(take)
 
     def limit(self, limits: Limits) -> None:
-        """From now on, by what was last read: the next reading may be a second away."""
-        self.seen(tuple(within(device, limits) for device in self.devices))
+        """From now on, by what was last read: the next reading may be a second away. What has
+        started or ended since is not in it, so nothing else is concluded from it again."""
+
+        def take() -> None:
+            self.devices = tuple(within(device, limits) for device in self.devices)
+            self._told = tuple(replace(each, stale=True) for each in readings(self.devices))
+            self._owner.handle(DevicesRead(self._told))
+
+        self._owner.post(take)
 
     def something_exited(self) -> None:
         """What it held is free when a reading shows it."""
