@@ -63,6 +63,7 @@ def test_a_byte_order_mark_is_left_out() -> None:
         ('x = "a" b # c', '"a" b'),
         ('x = {"a":"b"}', '{"a":"b"}'),
         ("x = a = b", "a = b"),
+        ("x = a \\\n", "a \\"),
         ("x = \u00a0a", "\u00a0a"),
     ],
 )

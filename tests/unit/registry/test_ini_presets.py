@@ -133,6 +133,7 @@ def test_a_version_before_any_header_makes_no_section() -> None:
     ("line", "words"),
     [
         ("ctx-sze = 1", "did you mean ctx-size?"),
+        ("CTX-SIZE = 1", "no such option"),
         ("ctx-size = abc", "takes a whole number"),
         ("host = 0.0.0.0", "refused because it would let the child listen elsewhere"),
         ("api-key = x", "refused because"),
@@ -140,6 +141,7 @@ def test_a_version_before_any_header_makes_no_section() -> None:
         ("lora = /a.gguf", "read or write other files"),
         ("chat-template-file = /a", "read or write other files"),
         ("model-url = http://a/b", "use the network"),
+        ("docker-repo = ai/b", "use the network"),
         ("spec-draft-hf = a/b", "use the network"),
         ("control-vector-layer-range = 1 2", "refused because"),
         ("spec-ngram-min-hits = 1", "has been removed"),
