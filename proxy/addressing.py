@@ -10,6 +10,7 @@ import msgspec
 
 from proxy.form import is_form, model_in_form
 from proxy.headers import RawHeaders
+from proxy.objects import ObjectTooLarge, check_objects
 from scheduler.protocol import Refused
 
 MOST_FIELDS = 100
@@ -49,6 +50,7 @@ def address(body: bytes | mmap) -> str:
         if _may_name_two(body):
             _refuse_two(body)
         _check_utf8(body)
+        check_objects(body)
     except msgspec.ValidationError as error:
         if "$.model" in str(error):
             raise _model_missing() from error
@@ -57,6 +59,8 @@ def address(body: bytes | mmap) -> str:
         ) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Refused("invalid_json", f"The body is not valid JSON: {error}.") from error
+    except ObjectTooLarge as error:
+        raise Refused("invalid_request", f"The body's JSON {error}.") from error
     except RecursionError as error:
         raise Refused("invalid_json", "The body's JSON is nested too deeply.") from error
     return _sane(model or "")

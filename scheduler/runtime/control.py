@@ -55,6 +55,7 @@ from .instance_run import InstanceRun
 from .line_splitter import LineSplitter
 from .operations import Operations
 from .refusals import request_unknown
+from .replies import written
 
 _Told = Explained | WaitersPage | DevicesState | FitAnswer
 
@@ -66,7 +67,6 @@ PAUSE_AT = 1 << 20
 """Bytes of unread replies at which no more of its requests are read."""
 
 _decode = msgspec.json.Decoder(Operation).decode
-_encode = msgspec.json.Encoder().encode
 
 Reloaded = Callable[[], Awaitable[int]]
 """Reads the registry and returns its revision once the owner has it."""
@@ -351,7 +351,7 @@ class _Connection(asyncio.Protocol):
     def _send(self, reply: Reply) -> None:
         if not self._unsent:
             self._loop.call_soon(self._write)
-        self._unsent.append(_encode(reply))
+        self._unsent.append(written(reply))
 
     def _write(self) -> None:
         """All the replies of one turn of the loop in one write: each costs a system call."""

@@ -396,3 +396,15 @@ async def test_a_name_that_none_can_have_is_told_shortened():
 
             assert reply["error"]["code"] == "model_not_found"
             assert len(reply["error"]["message"]) < 400
+
+
+async def test_a_reply_that_cannot_be_written_is_an_error_and_ends_nothing():
+    async with serving(preset("a")) as (stage, socket), wired(socket) as wire:
+        run = await stage.ask("a").run()
+        run.why = "\ud800"
+
+        failed = await wire.ask({"op": "snapshot", "id": 3})
+        alive = await wire.ask(PING)
+
+        assert failed["error"]["code"] == "internal_error"
+        assert alive["id"] == 7
