@@ -194,13 +194,15 @@ class Admission:
 
     def unmeasured(self, now: float) -> list[tuple[PresetName, bool]]:
         """Those that wait for their measurement, and whether half of that wait is over."""
-        since = now - self._config.measure_wait_seconds / 2
-        return [
-            (preset, entry.since <= since)
+        waiting = {
+            preset: entry.since
             for preset, outcome in self.skipped.items()
             if outcome is Outcome.WAITS_FOR_FIGURES
             and (entry := self._queue.entries.get(preset)) is not None
-        ]
+        }
+        half = now - self._config.measure_wait_seconds / 2
+        since = self._beside.unmeasured() | waiting
+        return [(preset, begun <= half) for preset, begun in since.items()]
 
     def _without_place(self, entry: Entry, no_place: NoPlace, now: float) -> Step:
         """A6: pins and its own size refuse it at once; what others use, when that has lasted for

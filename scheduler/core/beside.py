@@ -43,6 +43,8 @@ class Beside:
         self._loaders = loaders
         self._making_room = making_room
         self._starting = starting
+        self._unmeasured: dict[PresetName, float] = {}
+        """Successors of what was edited that are being measured, and since when they are due."""
 
     def might_load(self) -> bool:
         """Whether a small one could start beside a waiting head at all: it is bytes that the head
@@ -120,13 +122,17 @@ class Beside:
         decisions: list[Decision] = []
         if self._books.shutting_down:
             return decisions
-        for preset in [*self._saturated(), *self._edited()]:
+        for preset in [*self._saturated(), *self._edited(now)]:
             if self._loaders.all_in_use or not self._room.has_a_slot:
                 break
             entry = self._queue.entries.get(preset) or Entry(preset, now)
             if self._fits_now(entry, now):
                 decisions.append(self._starting.start(entry, now, beside=False))
         return decisions
+
+    def unmeasured(self) -> dict[PresetName, float]:
+        """Successors that wait for their measurement, and since when."""
+        return {name: since for name, since in self._unmeasured.items() if name in self._presets}
 
     def _saturated(self) -> list[PresetName]:
         return [
@@ -137,19 +143,23 @@ class Beside:
             and sum(not i.leaving for i in self._fleet.of(preset)) < self._presets[preset].replicas
         ]
 
-    def _edited(self) -> list[PresetName]:
+    def _edited(self, now: float) -> list[PresetName]:
         """Old versions that still answer, without a new one. Only where memory is counted: else
-        nobody knows whether both have room."""
+        nobody knows whether both have room. One that is being measured is waited for as if somebody
+        had asked for it at the edit."""
         if not self._ledger.limits:
+            self._unmeasured = {}
             return []
-        stale = [i for i in self._fleet.stale.values() if i.busy and not i.leaving]
-        return [
-            instance.preset.name
-            for instance in stale
-            if (spec := self._presets.get(instance.preset.name)) is not None
-            and spec.shape is not None
-            and all(other.stale or other.leaving for other in self._fleet.of(instance.preset.name))
+        stale = (i.preset.name for i in self._fleet.stale.values() if i.busy and not i.leaving)
+        due = [
+            name
+            for name in dict.fromkeys(stale)
+            if name in self._presets
+            and all(other.stale or other.leaving for other in self._fleet.of(name))
         ]
+        before, presets = self._unmeasured, self._presets
+        self._unmeasured = {name: before.get(name, now) for name in due if presets[name].measuring}
+        return [name for name in due if presets[name].shape is not None]
 
     def _loads(self, preset: PresetName) -> bool:
         return any(instance.state is State.LOADING for instance in self._fleet.of(preset))
@@ -158,7 +168,7 @@ class Beside:
         return (
             self._failures.backing_off(entry.preset, now) is None
             and not self._failures.broken(entry.preset)
-            and self._siting.figures_due(entry) <= now
+            and self._siting.figures_due(entry, self._unmeasured.get(entry.preset)) <= now
             and not self._siting.settle(entry, self._presets[entry.preset])
             and self._making_room.is_free_somewhere(entry, self._room.free_now)
         )

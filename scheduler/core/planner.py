@@ -133,7 +133,7 @@ class Planner:
     def unmeasured(self, now: float) -> list[tuple[PresetName, bool]]:
         """Those whose waiters wait for a measurement, and whether they will not do so for much
         longer: then a guess is wanted."""
-        return self._admission.unmeasured(now) if self._admission.skipped else []
+        return self._admission.unmeasured(now)
 
     @property
     def ledger(self) -> Ledger:

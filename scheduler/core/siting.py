@@ -208,10 +208,12 @@ class Siting:
     def _pinned(self, gone: Collection[InstanceId] = NOBODY) -> list[Instance]:
         return [i for i in self._fleet.pinned.values() if not i.leaving and i.id not in gone]
 
-    def figures_due(self, entry: Entry) -> float:
-        """L5: until when it waits for its measurement; later a guess is good enough."""
+    def figures_due(self, entry: Entry, since: float | None = None) -> float:
+        """L5: until when it waits for its measurement; later a guess is good enough. `since`: when
+        it was due before anybody asked for it."""
         waits = self._ledger.limits and self._presets[entry.preset].measuring
-        return entry.since + self._measure_wait_seconds if waits else 0.0
+        begun = entry.since if since is None else min(entry.since, since)
+        return begun + self._measure_wait_seconds if waits else 0.0
 
     # The grant ------------------------------------------------------------------------
 

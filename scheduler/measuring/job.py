@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -79,10 +81,21 @@ def _is_in_use(spec: LaunchSpec, socket: Path) -> bool:
     if not servers:
         return False
     try:
-        running = {each["preset"] for each in call(socket, protocol.Snapshot(id=1))["instances"]}
+        running = call(socket, protocol.Snapshot(id=1))["instances"]
     except Refused:
         return False
-    return any(servers & _rpc_servers(other) for other in launch_specs() if other.preset in running)
+    presets = {other.preset: other for other in launch_specs()}
+    return any(servers & _servers_used(each, presets.get(each["preset"])) for each in running)
+
+
+def _servers_used(instance: Mapping[str, Any], spec: LaunchSpec | None) -> set[str]:
+    """An instance is told of those servers only that it uses; as long as nobody knows of which, it
+    may be all of its preset's."""
+    args = instance.get("args")
+    if not args:
+        return _rpc_servers(spec) if spec is not None else set()
+    told = (value for option, value in pairwise(args) if option == "--rpc")
+    return {server for value in told for server in value.split(",")}
 
 
 def _rpc_servers(spec: LaunchSpec) -> set[str]:

@@ -141,6 +141,26 @@ def test_on_an_rpc_server_that_is_in_use_it_is_put_off(folder: Path, settings: S
     assert (row.state, row.started_at, row.attempts) == ("pending", None, 0)
 
 
+@pytest.mark.parametrize(
+    ("args", "state"),
+    [
+        (["--rpc", "127.0.0.1:50053", "--device", "RPC0"], "measured"),
+        (["--device", "none"], "measured"),
+        (["--rpc", "127.0.0.1:50053,127.0.0.1:50052"], "pending"),
+    ],
+)
+def test_an_instance_is_on_those_servers_only_that_it_was_told_of(
+    folder: Path, settings: Settings, args: list[str], state: str
+) -> None:
+    """Else nothing would ever be measured beside what runs on the host."""
+    settings.CORRAL_COMMAND_LINE = {"rpc": "127.0.0.1:50052"}
+    running = {"instances": [{"preset": "a", "args": ["llama-server", *args]}]}
+    with listening(folder / "control.sock", running):
+        row = run(folder)
+
+    assert row.state == state
+
+
 def test_a_file_that_cannot_be_read_is_refused_and_its_preset_says_why(
     folder: Path, preset: Preset
 ) -> None:

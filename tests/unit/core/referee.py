@@ -277,7 +277,9 @@ class Referee:
         assert loads < 2 * self.config.models_max_loading, "A2: started without a loader"
         since = self.waited_for_since.get(spec.name, self.now)
         measured_at = since + self.config.measure_wait_seconds
-        guesses = spec.measuring and self.accounts.readings and self.keeps_time
+        succeeds = any(child.staying for child in self._own(spec.name))  # it waits from the edit on
+        measuring = spec.measuring and not succeeds
+        guesses = measuring and self.accounts.readings and self.keeps_time
         assert not guesses or self.now >= measured_at, "L5: started before it was measured"
         waits_alone = set(self.waiters_of) == {spec.name}
         self.accounts.start(decision, waits_alone=waits_alone)

@@ -26,6 +26,30 @@ def test_the_new_version_starts_beside_the_old_one_that_answers():
     assert started(story.edit(sized("a", "edited"))) == ["a"]
 
 
+def test_a_new_version_that_is_being_measured_waits_ten_seconds_for_it_though_nobody_asks():
+    """Else it would wait for as long as nothing can be measured, and all who ask with it."""
+    story = busy(sized("a"))
+    edited = sized("a", "edited", measuring=True, estimated=True)
+
+    assert story.edit(edited) == []
+    assert story.planner.unmeasured(story.now) == [("a", False)]
+    assert started(story.wait(6)) == []
+    assert story.devices(gpu=8) == []
+    assert story.planner.unmeasured(story.now) == [("a", True)]
+    assert started([*story.wait(4), *story.devices(gpu=8)]) == ["a"]
+    assert story.planner.unmeasured(story.now) == []
+
+
+def test_its_header_is_asked_for_where_nothing_at_all_is_known_of_it():
+    story = busy(sized("a"))
+
+    story.edit(preset("a", "edited", measuring=True))
+    story.wait(6)
+    assert story.planner.unmeasured(story.now) == [("a", True)]
+    story.wait(5)
+    assert started(story.edit(sized("a", "edited", measuring=True, estimated=True))) == ["a"]
+
+
 def test_the_old_one_serves_until_the_new_one_is_loaded():
     story = busy(sized("a", parallel=2))
     story.edit(sized("a", "edited", parallel=2))
