@@ -45,9 +45,9 @@ ON_SERVERS = {
 REMOTE = {"RPC0": 56 * MIB, "RPC1": 44 * MIB}
 """The last of these models fits on neither of both whole, nor its output layer on the second, with
 the copy that a server makes of it while it receives it."""
-SERVERS_OWN = 16 * MIB
-"""What such a server takes itself beside the buffers and copies that are counted: its connection,
-and what its allocator keeps of copies that are gone."""
+SERVERS_OWN = 4 * MIB
+"""What such a server takes itself beside the buffers and copies that are counted: its connection
+and its thread."""
 QUICK = {
     "CORRAL_MEMORY_MARGIN": "0",
     "CORRAL_CACHE_RAM": "0",

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import subprocess
 from collections.abc import Iterator
 
 from models_registry.engine_path import llama_server
 from tests.support.polling import eventually
+
+GIVES_BACK = {"MALLOC_MMAP_THRESHOLD_": "65536"}
+"""So that what it has received and passed on does not stay with its allocator (docs/memory.md)."""
 
 
 @contextlib.contextmanager
@@ -19,6 +23,7 @@ def rpc_device() -> Iterator[str]:
         [llama_server().with_name("ggml-rpc-server"), "-H", "127.0.0.1", "-p", str(port)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        env={**os.environ, **GIVES_BACK},
     )
     try:
         eventually(lambda: process.poll() is None and _listens(port), "the RPC server listens")
