@@ -28,6 +28,8 @@ class Books:
         self.growing: tuple[PresetName, ...] = ()
         """Presets that may have more than one instance."""
         self.kept_apart = False  # whether a group keeps any presets apart
+        self.guessed: set[PresetName] = set()
+        """Presets that have waited for their measurement once, and were loaded by a guess (L5)."""
         self.edits = 0  # how often the presets have changed
         self.surplus: dict[PresetName, Bytes] = {}
         """What instances took beyond their grant: the preset's next need has it in (L2)."""

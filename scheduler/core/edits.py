@@ -49,6 +49,7 @@ class Edits:
                 # What failed was not this, and what was learned was of another.
                 self._failures.forget(name)
                 self._books.learned.forget(name)
+                self._books.guessed.discard(name)
             if new is None or _takes_otherwise(new, old):
                 # What was taken beyond the old figures is in the new ones.
                 self._books.surplus.pop(name, None)

@@ -67,6 +67,7 @@ _State = tuple[int, tuple[InstanceId, ...], Bytes | None]
 
 class Siting:
     def __init__(self, books: Books) -> None:
+        self._guessed = books.guessed
         self._presets = books.presets
         self._fleet = books.fleet
         self._ledger = books.ledger
@@ -209,9 +210,13 @@ class Siting:
         return [i for i in self._fleet.pinned.values() if not i.leaving and i.id not in gone]
 
     def figures_due(self, entry: Entry, since: float | None = None) -> float:
-        """L5: until when it waits for its measurement; later a guess is good enough. `since`: when
-        it was due before anybody asked for it."""
-        waits = self._ledger.limits and self._presets[entry.preset].measuring
+        """L5: until when it waits for its measurement, once; later a guess is good enough. `since`:
+        when it was due before anybody asked for it."""
+        waits = (
+            self._ledger.limits
+            and self._presets[entry.preset].measuring
+            and entry.preset not in self._guessed
+        )
         begun = entry.since if since is None else min(entry.since, since)
         return begun + self._measure_wait_seconds if waits else 0.0
 

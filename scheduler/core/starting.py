@@ -29,6 +29,7 @@ class Need(Enum):
 class Starting:
     def __init__(self, books: Books, room: Room, siting: Siting) -> None:
         self._presets = books.presets
+        self._guessed = books.guessed
         self._fleet = books.fleet
         self._queue = books.queue
         self._order = books.order
@@ -56,6 +57,8 @@ class Starting:
             alone=site is not None and site.alone,
         )
         self._queue.touched[entry.preset] = None
+        if spec.measuring:
+            self._guessed.add(entry.preset)
         self._ledger.hold(instance.id, grant.need)
         reason = Reason.STARTUP if startup else Reason.REQUESTED
         return Start(instance.id, spec, reason, figures, grant)

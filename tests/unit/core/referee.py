@@ -109,6 +109,9 @@ class Referee:
         self.waited_for_since: dict[PresetName, float] = {}
         self.tenants: Counter[str] = Counter()
         self.children: dict[int, Child] = {}
+        self.guessed: dict[
+            PresetName, str
+        ] = {}  # has waited for its measurement: loaded by a guess
         self.granted: dict[int, int] = {}  # request: instance
         self.made_for: set[PresetName] = set()  # somebody went for it: that room is its own
         self.shut = False
@@ -278,8 +281,11 @@ class Referee:
         since = self.waited_for_since.get(spec.name, self.now)
         measured_at = since + self.config.measure_wait_seconds
         succeeds = any(child.staying for child in self._own(spec.name))  # it waits from the edit on
-        measuring = spec.measuring and not succeeds
+        waited = self.guessed.get(spec.name) == spec.fingerprint
+        measuring = spec.measuring and not succeeds and not waited
         guesses = measuring and self.accounts.readings and self.keeps_time
+        if spec.measuring:
+            self.guessed[spec.name] = spec.fingerprint
         assert not guesses or self.now >= measured_at, "L5: started before it was measured"
         waits_alone = set(self.waiters_of) == {spec.name}
         self.accounts.start(decision, waits_alone=waits_alone)

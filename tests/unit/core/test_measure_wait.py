@@ -155,3 +155,32 @@ def test_none_for_one_of_which_nothing_is_known_or_that_would_not_fit_beside_it(
         (start,) = story.ask(2, "other")
 
         assert start.grant.need.own == ((A, 9),)
+
+
+def test_it_waits_once_and_not_before_each_load():
+    story = machine(unmeasured(), preset("other", need=((A, 8),)))
+    story.ask(1, "m")
+    story.through(story.now + 11)
+    story.ready("m")
+    story.release(1)
+    story.ask(2, "other")
+    story.exit(1)
+    story.ready("other")
+    story.release(2)
+
+    story.ask(3, "m")
+
+    assert started(story.exit(2)) == ["m"]
+
+
+def test_a_changed_preset_waits_for_its_own_measurement():
+    story = machine(unmeasured())
+    story.ask(1, "m")
+    story.through(story.now + 11)
+    story.ready("m")
+    story.release(1)
+
+    story.edit(unmeasured(fingerprint="changed"))
+    story.exit(1)
+
+    assert story.ask(2, "m") == []
