@@ -27,6 +27,7 @@ Preset.objects.bulk_create(
     )
     for n, f in enumerate(files)
 )
+Preset.objects.filter(name="zoo/model-0500").update(name="zoo/" + "long" * 49)
 revision.bump()
 """
 
@@ -76,3 +77,9 @@ def test_an_option_is_looked_up_beside_the_form(page: Page) -> None:
     page.get_by_label("Option", exact=True).fill("repeat penal")
 
     expect(page.get_by_role("row").filter(has_text="repeat-penalty").first).to_be_visible()
+
+
+def test_a_long_name_pushes_nothing_out_of_sight(page: Page) -> None:
+    page.goto(f"{LIST}?q=longlong")
+    expect(page.locator("#result_list tbody .field-state")).to_be_in_viewport()
+    expect(page.locator("#result_list tbody .field-need")).to_be_in_viewport()
