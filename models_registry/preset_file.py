@@ -6,6 +6,8 @@ only those that differ are saved, and what a person set is never touched.
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,8 +67,7 @@ def read(path: Path) -> PresetsFile:
     EngineMissing, without which no option can be checked."""
     catalogue = engine_catalogue(llama_server())
     try:
-        with path.open("rb") as file:
-            data = file.read(LONGEST_FILE + 1)
+        data = _contents(path)
     except OSError as error:
         raise ImportRefused(f"{path} cannot be read: {error.strerror}") from error
     if len(data) > LONGEST_FILE:
@@ -80,6 +81,17 @@ def read(path: Path) -> PresetsFile:
         )
     except IniError as error:
         raise ImportRefused("\n".join(f"{path}: {fault}" for fault in error.faults)) from error
+
+
+def _contents(path: Path) -> bytes:
+    """No more than is looked at. Never waits: a pipe in its place is not read. Raises ImportRefused
+    and OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ImportRefused(f"{path} is no file: name the INI file itself")
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(LONGEST_FILE + 1)
 
 
 def apply(
@@ -226,6 +238,10 @@ class _Applying:
         """Why it stays; empty once it is deleted."""
         if is_patched(preset):
             return "someone has set something of it in the admin"
+        if preset.aliases.filter(from_file=False).exists():
+            return "someone has given it an alias"
+        if preset.profiles.exists():
+            return "it is in a profile"
         try:
             with transaction.atomic():
                 _delete(preset)

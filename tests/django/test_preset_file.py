@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from models_registry import preset_file, watching
 from models_registry.errors import ImportRefused
 from models_registry.launch import launch_specs
-from models_registry.models import Alias, GlobalPreset, ModelFile, Preset, Source
+from models_registry.models import Alias, GlobalPreset, ModelFile, Preset, Profile, Source
 from models_registry.preset_file import PresetsReport
 from models_registry.revision import registry_revision
 from models_registry.tasks import rescan_sources
@@ -330,3 +331,31 @@ def test_a_bad_edit_is_said_with_its_line(file: Path, caplog: pytest.LogCaptureF
     told = [record.message for record in caplog.records if "line 3" in record.message]
     assert len(told) == 1
     assert "did you mean ctx-size?" in told[0]
+
+
+def test_what_somebody_has_named_or_put_in_a_profile_stays_when_its_section_is_gone(
+    file: Path,
+) -> None:
+    take(
+        file, "[named]\nmodel = a.gguf\nalias = x\n[switched]\nmodel = a.gguf\n[gone]\nm = a.gguf\n"
+    )
+    Alias.objects.create(name="by-hand", preset=Preset.objects.get(name="named"))
+    Profile.objects.create(name="night").presets.add(Preset.objects.get(name="switched"))
+
+    report = take(file, "[other]\nmodel = a.gguf\n")
+
+    assert report.removed == ["gone"]
+    kept = Preset.objects.filter(source=Source.ADMIN)
+    assert sorted(preset.name for preset in kept) == ["named", "switched"]
+    assert [alias.name for alias in Alias.objects.all()] == ["by-hand"]
+    assert [preset.name for preset in Profile.objects.get().presets.all()] == ["switched"]
+    told = " ".join(report.conflicts)
+    assert "given it an alias" in told
+    assert "in a profile" in told
+
+
+def test_a_pipe_in_its_place_is_not_waited_for(file: Path) -> None:
+    os.mkfifo(file)
+
+    with pytest.raises(ImportRefused, match="is no file"):
+        preset_file.read(file)
