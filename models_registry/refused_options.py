@@ -115,6 +115,7 @@ OPERATORS = frozenset({"rpc"})
 machine has one list, as it has one set of devices."""
 
 _SERVE = "Corral's own is an option of `manage.py serve`"
+_FETCH = "fetch it under Downloads, and choose it as the preset's model file"
 
 REMEDIES: dict[str, str] = {
     "host": _SERVE,
@@ -131,6 +132,10 @@ REMEDIES: dict[str, str] = {
     "offline": "downloads go through Corral, and children run offline",
     "slots": "it is always on",
     "webui": "the child's own page is always off",
+    "hf-repo": _FETCH,
+    "hf-file": _FETCH,
+    "model-url": _FETCH,
+    "hf-token": "set HF_TOKEN in the environment of `manage.py serve`",
     "rpc": "name the machine's RPC servers in LLAMA_ARG_RPC, or on serve's command line",
 }
 

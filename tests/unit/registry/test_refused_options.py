@@ -74,6 +74,8 @@ def test_a_refusal_says_why_and_what_to_do() -> None:
 
     assert host.startswith("refused because it would let the child listen elsewhere")
     assert alias.startswith("refused because it is set by Corral: add the name under Aliases")
+    assert "fetch it under Downloads" in refusal_message(CATALOGUE.option("hf-repo"))
+    assert "HF_TOKEN" in refusal_message(CATALOGUE.option("hf-token"))
     assert refusal_message(CATALOGUE.option("ctx-size")) == ""
 
 
