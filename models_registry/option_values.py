@@ -6,55 +6,23 @@ import re
 
 from models_registry.catalogue import Kind, Option
 from models_registry.errors import OptionError
+from models_registry.option_limits import (
+    AUTO,
+    LAST_TOKENS,
+    MOST_LAST_TOKENS,
+    PATTERNS,
+    POSITIVE,
+    RANGES,
+    text_problem,
+)
 
 LONGEST_VALUE = 64 << 10
 """Characters. The kernel takes no argument of more than 128 KiB, in bytes."""
-
-_LIMITS = {
-    "parallel": (1, 256),
-    "ctx-size": (0, 1 << 24),
-    "main-gpu": (-1, 255),
-    "batch-size": (1, 1 << 20),
-    "ubatch-size": (1, 1 << 20),
-    "sleep-idle-seconds": (1, 2**31 - 1),
-}
-"""What nobody means is a slip of the finger. The engine itself starts with no more than 256 slots,
-and takes any context until its memory is not there; -1 is no GPU. It does not start with a sleep
-after 0 seconds."""
-
-_AUTO = {"parallel": -1, "sleep-idle-seconds": -1}
-"""Beyond the limit, and yet taken: the engine's word for its own choice, or for never."""
 
 _ON = frozenset({"on", "enabled", "true", "1"})  # llama.cpp's own words
 _OFF = frozenset({"off", "disabled", "false", "0"})
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]{1,3})?", re.IGNORECASE)
-
-_MASK = (re.compile(r"(0[xX])?[0-9a-fA-F]+"), "a mask in hexadecimal digits, ff or 0xff")
-_CPUS = (re.compile(r"[0-9]{0,3}-[0-9]{0,3}"), "a range of CPUs, 0-3")
-_SHARE = r"\s*(?:[0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})"
-_SHARES = (
-    re.compile(rf"{_SHARE}(?:[,/]{_SHARE}){{0,15}}\s*"),
-    "up to 16 numbers with commas between them, 3,1",
-)
-"""The engine has room for 16 devices."""
-_OVERRIDES = (
-    re.compile(r"[^=,]+=[^,]*[^=,\s](?:,[^=,]+=[^,]*[^=,\s])*"),
-    r"patterns of tensors' names, each with where they go: blk\.[0-3]\..*=CPU",
-)
-_FORMS = {
-    "override-tensor": _OVERRIDES,
-    "override-tensor-draft": _OVERRIDES,
-    "tensor-split": _SHARES,
-    "cpu-mask": _MASK,
-    "cpu-mask-batch": _MASK,
-    "cpu-mask-draft": _MASK,
-    "cpu-mask-batch-draft": _MASK,
-    "cpu-range": _CPUS,
-    "cpu-range-batch": _CPUS,
-    "cpu-range-draft": _CPUS,
-}
-"""Texts that the engine reads further, and does not start with when it cannot."""
 
 
 def switch(text: str) -> bool | None:
@@ -78,6 +46,8 @@ def checked_value(option: Option, text: str, *, name: str = "") -> str:
         case Kind.FLOAT:
             if not _NUMBER.fullmatch(text.strip()):
                 raise OptionError(name, f"takes a number, not {_quoted(text)}")
+            if option.key in POSITIVE and float(text) <= 0:
+                raise OptionError(name, f"takes a number above 0, not {_quoted(text)}")
             return text.strip()
         case Kind.CHOICE:
             return _choice(option, text.strip(), name)
@@ -112,26 +82,26 @@ def _integer(option: Option, text: str, name: str) -> str:
         raise OptionError(name, f"takes a whole number{words}, not {_quoted(text)}")
     number = int(text)
     least, most = _range(option)
-    if not least <= number <= most and number != _AUTO.get(option.key):
+    if not least <= number <= most and number != AUTO.get(option.key):
         raise OptionError(name, f"takes a whole number from {least} to {most}, not {_quoted(text)}")
     return str(number)
 
 
 def _range(option: Option) -> tuple[int, int]:
     """What our own limit or the help says; anything when neither does."""
-    if option.key in _LIMITS:
-        return _LIMITS[option.key]
+    if option.key in RANGES:
+        return RANGES[option.key]
+    if option.key in LAST_TOKENS:
+        return (-1 if "-1 =" in option.help else 0), MOST_LAST_TOKENS
     told = re.fullmatch(r"<(\d+)\.\.\.(\d+)>", option.hint)
     return (int(told[1]), int(told[2])) if told else (-(2**31), 2**32 - 1)
 
 
 def _text(option: Option, text: str, name: str) -> str:
-    if option.key in _FORMS:
-        form, words = _FORMS[option.key]
-        if not form.fullmatch(text):
-            raise OptionError(name, f"takes {words}; not {_quoted(text)}")
-        if form is _OVERRIDES[0]:
-            _refuse_bad_patterns(text, name)
+    if words := text_problem(option.key, option.hint, text):
+        raise OptionError(name, f"takes {words}; not {_quoted(text)}")
+    if option.key in PATTERNS:
+        _refuse_bad_patterns(text, name)
     return text
 
 

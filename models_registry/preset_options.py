@@ -92,6 +92,11 @@ def combination_errors(options: Mapping[str, str]) -> dict[str, OptionError]:
         errors["ubatch-size"] = OptionError(
             "ubatch-size", f"{step} is more than batch-size, {batch}: make one of them fit"
         )
+    slots = options.get("parallel")
+    if batch and slots and int(batch) < int(slots):
+        errors["batch-size"] = OptionError(
+            "batch-size", f"{batch} is less than parallel, {slots}: each slot needs a place in it"
+        )
     return errors
 
 

@@ -210,7 +210,7 @@ def test_what_is_written_says_where_llama_cpp_would_read_otherwise(folder: Path)
 TEXTS = st.text(
     st.characters(exclude_categories=["Cc", "Cs"]) | st.sampled_from(';#"\\= '), min_size=1
 ).filter(lambda text: text.strip(" \t") == text)
-FREE_TEXTS = ("samplers", "chat-template", "reasoning-budget-message", "json-schema", "grammar")
+FREE_TEXTS = ("samplers", "chat-template", "reasoning-budget-message", "dry-sequence-breaker")
 
 
 def _values(option: Option) -> st.SearchStrategy[str]:
@@ -220,9 +220,9 @@ def _values(option: Option) -> st.SearchStrategy[str]:
         case Kind.CHOICE:
             return st.sampled_from(option.choices)
         case Kind.INT:
-            return st.just("1")
+            return st.just("2")
         case Kind.FLOAT:
-            return st.sampled_from(["0.5", "-1", "3"])
+            return st.sampled_from(["0.5", "1", "3"])
         case Kind.TEXT | Kind.PAIR:
             return TEXTS
 

@@ -17,15 +17,16 @@ from models_registry.command_line import (
     render,
 )
 from models_registry.errors import OptionError
+from models_registry.option_limits import FORMS, JSON
 from models_registry.refused_options import refusal
 
 from .known import CATALOGUE
 
-SHAPED = ("cpu-mask", "cpu-range", "tensor-split", "override-tensor")
+SHAPED = (*FORMS, *JSON, "spec-type")
 TEXT_KEYS = [
     option.key
     for option in CATALOGUE.options
-    if option.kind is Kind.TEXT and refusal(option) is None and not option.key.startswith(SHAPED)
+    if option.kind is Kind.TEXT and refusal(option) is None and option.key not in SHAPED
 ]
 SWITCHES = [
     option.key
@@ -251,7 +252,7 @@ def test_a_command_line_is_read_as_the_engine_reads_it(
         (["--spec-ngram-min-hits", "3"], "--spec-ngram-min-hits", "has been removed"),
         (["--stop-timeout", "3"], "--stop-timeout", "Stop timeout"),
         (["-ub", "0"], "-ub", "takes a whole number from 1"),
-        (["-b", "-5"], "-b", "takes a whole number from 1"),
+        (["-b", "-5"], "-b", "takes a whole number from 2"),
         (["-ot", "blk"], "-ot", "takes patterns of tensors"),
         (["-ot", "blk="], "-ot", "takes patterns of tensors"),
         (["-ot", "a=CPU,,b=CPU"], "-ot", "takes patterns of tensors"),
