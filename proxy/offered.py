@@ -35,6 +35,8 @@ _VOCABULARIES = {
 }  # fmt: skip
 """llama.cpp's numbers for `meta.vocab_type`, by what the header calls the tokenizer."""
 
+_TEXT = {"input_modalities": ["text"], "output_modalities": ["text"]}
+
 
 @dataclass(frozen=True, slots=True)
 class Offered:
@@ -165,9 +167,10 @@ def problem_told(problem: str) -> dict[str, Any]:
 
 
 def _said(header: FileMetadata | None) -> dict[str, Any]:
-    """What the header says, under the names that a loaded child uses; nothing that is not known."""
+    """What the header says, under the names that a loaded child uses: no figure that is not known,
+    and text both ways until another modality is."""
     if header is None:
-        return {}
+        return {"architecture": _TEXT}
     figures = {
         "vocab_type": _VOCABULARIES.get(header.tokenizer),
         "n_vocab": header.vocabulary,
@@ -177,7 +180,7 @@ def _said(header: FileMetadata | None) -> dict[str, Any]:
         "size": header.weights,
         "ftype": engine_words(header.quantisation) or None,
     }
-    said: dict[str, Any] = {}
+    said: dict[str, Any] = {"architecture": _TEXT}
     if header.input_modalities:
         said["architecture"] = {
             "input_modalities": header.input_modalities,

@@ -125,6 +125,13 @@ async def test_a_loaded_preset_shows_what_its_child_reported(house, presets):
     assert found["b"]["architecture"]["input_modalities"] == ["text"]
 
 
+async def test_every_entry_has_an_architecture_whether_its_header_was_read_or_not(house, presets):
+    found = await entries(house, snapshot([]))
+
+    text = {"input_modalities": ["text"], "output_modalities": ["text"]}
+    assert all(entry["architecture"] == text for entry in found.values())
+
+
 async def test_a_loading_preset_shows_its_progress(house, presets):
     found = await entries(house, snapshot([instance("b", "loading", progress=0.4)]))
 
