@@ -10,6 +10,7 @@ from django.db import Error as DatabaseError
 
 from models_registry.downloads import asking, shown
 from models_registry.models import Download
+from proxy.offered import TEXT
 from proxy.queries import DatabaseThread, Shared
 from scheduler.protocol import Refused
 
@@ -75,6 +76,7 @@ def entry_of(row: Download) -> dict[str, Any]:
         "created": int(row.created_at.timestamp()),
         "source": "cache" if row.kind == Download.Kind.HUB else "download",
         "can_remove": True,
+        "architecture": TEXT,
         "status": status,
     }
 

@@ -35,7 +35,8 @@ _VOCABULARIES = {
 }  # fmt: skip
 """llama.cpp's numbers for `meta.vocab_type`, by what the header calls the tokenizer."""
 
-_TEXT = {"input_modalities": ["text"], "output_modalities": ["text"]}
+TEXT = {"input_modalities": ["text"], "output_modalities": ["text"]}
+"""The `architecture` of what is not known otherwise, as in llama.cpp."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +171,7 @@ def _said(header: FileMetadata | None) -> dict[str, Any]:
     """What the header says, under the names that a loaded child uses: no figure that is not known,
     and text both ways until another modality is."""
     if header is None:
-        return {"architecture": _TEXT}
+        return {"architecture": TEXT}
     figures = {
         "vocab_type": _VOCABULARIES.get(header.tokenizer),
         "n_vocab": header.vocabulary,
@@ -180,7 +181,7 @@ def _said(header: FileMetadata | None) -> dict[str, Any]:
         "size": header.weights,
         "ftype": engine_words(header.quantisation) or None,
     }
-    said: dict[str, Any] = {"architecture": _TEXT}
+    said: dict[str, Any] = {"architecture": TEXT}
     if header.input_modalities:
         said["architecture"] = {
             "input_modalities": header.input_modalities,

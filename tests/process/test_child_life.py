@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.protocol import Refused
 
-from .running import children, exists, is_alive, preset, running, until
+from .running import Running, children, exists, is_alive, preset, running, until
 
 
 async def test_a_request_gets_a_lease_on_a_freshly_started_child():
@@ -119,3 +119,21 @@ async def test_a_registry_that_cannot_be_read_is_told_and_read_again():
         await until(is_loaded, "what loads on start-up is loaded once it is known")
         assert refused.value.code == "scheduler_unavailable"
         assert gateway.starts == ["small"]
+
+
+async def test_what_loads_on_startup_is_not_loaded_by_a_reload():
+    async with running([preset("small", load_on_startup=True)]) as gateway:
+        await until(lambda: _has_started(gateway, "small"), "it is started")
+        await gateway.client.unload("small", force=True)
+        await until(gateway.nothing_runs, "it has gone")
+        gateway.registry.specs.append(preset("later", load_on_startup=True))
+        gateway.registry.number += 1
+
+        await gateway.client.reload(gateway.registry.number)
+        await gateway.client.acquire("later")
+
+        assert gateway.starts == ["small", "later"]
+
+
+async def _has_started(gateway: Running, name: str) -> bool:
+    return gateway.starts == [name]

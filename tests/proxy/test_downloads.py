@@ -72,6 +72,7 @@ async def test_the_list_shows_how_far_a_download_is(house) -> None:
 
     [entry] = listed.json["data"]
     assert (entry["id"], entry["source"], entry["can_remove"]) == ("team/m:Q8_0", "cache", True)
+    assert entry["architecture"]["input_modalities"] == ["text"]
     assert entry["status"] == {
         "value": "downloading",
         "progress": {
