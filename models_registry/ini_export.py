@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from models_registry.catalogue import engine_catalogue
@@ -9,7 +10,6 @@ from models_registry.engine_path import llama_server
 from models_registry.errors import OptionError
 from models_registry.inheritance import Layers, global_row, model_file_layer
 from models_registry.ini import GLOBAL, key_lines
-from models_registry.ini_presets import canonical_name
 from models_registry.models import Preset
 from models_registry.policy import Policy
 from models_registry.policy_keys import POLICY_KEYS, policy_text, policy_text_of
@@ -57,8 +57,14 @@ def _global(layers: Layers) -> Iterator[str]:
         yield "\n".join([f"[{GLOBAL}]", *_words(words)]) + "\n"
 
 
+def name_in_llama_cpp(name: str) -> str:
+    """Of what stands behind the last colon its router reads the last word, in capitals."""
+    head, colon, tag = name.rpartition(":")
+    return f"{head}{colon}{re.split('[.-]', tag)[-1].upper()}" if colon else name
+
+
 def _section(preset: Preset, layers: Layers) -> Iterator[str]:
-    if (other := canonical_name(preset.name)) != preset.name:
+    if (other := name_in_llama_cpp(preset.name)) != preset.name:
         yield f"# llama.cpp reads this name as {other}"
     yield f"[{preset.name}]"
     try:

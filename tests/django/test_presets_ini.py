@@ -17,7 +17,7 @@ from models_registry.catalogue import Kind, Option, engine_catalogue
 from models_registry.engine_path import llama_server
 from models_registry.errors import ImportRefused, ManagementRefused
 from models_registry.imports.plan import ImportReport
-from models_registry.ini_export import export_ini
+from models_registry.ini_export import export_ini, name_in_llama_cpp
 from models_registry.ini_import import import_ini
 from models_registry.launch import effective_options, effective_policy_of
 from models_registry.models import Alias, GlobalPreset, ModelFile, Preset, Source
@@ -203,6 +203,27 @@ def test_what_is_written_says_where_llama_cpp_would_read_otherwise(folder: Path)
     assert "\nstop-timeout = 3\n" in text
     assert "\n# corral: priority = low\n" in text
     assert "\n# not in this file: request filters\n" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("qwen", "qwen"), ("qwen:latest", "qwen:LATEST"), ("x:y:z", "x:y:Z"), ("q:q4.k", "q:K"),
+        ("a/b:UD-Q4_K_XL", "a/b:Q4_K_XL"), ("k:7b-instruct-q5_1", "k:Q5_1"), ("n:", "n:"),
+    ],
+)  # fmt: skip
+def test_a_name_as_llama_cpp_was_seen_to_list_it(name: str, read: str) -> None:
+    assert name_in_llama_cpp(name) == read
+
+
+def test_a_name_that_llama_cpp_reads_otherwise_is_told(folder: Path) -> None:
+    for name in ("qwen:latest", "qwen"):
+        make_preset(name, make_model_file(folder / f"{name}.gguf"))
+
+    text = export_ini()
+
+    assert "# llama.cpp reads this name as qwen:LATEST\n[qwen:latest]\n" in text
+    assert text.count("# llama.cpp reads") == 1
 
 
 # Round trip --------------------------------------------------------------------------------
