@@ -49,7 +49,7 @@ def bases_of(preset: Preset, base_of: Callable[[Preset], Preset | None]) -> tupl
     while base is not None:
         if base.pk in seen:
             raise OptionError(
-                "base", f"{base.name} would stand on itself: choose another base, or none"
+                "base", f"with this base {base.name} would stand on itself: choose another, or none"
             )
         if len(found) == DEEPEST:
             raise OptionError("base", f"more than {DEEPEST} presets stand one upon the other")
