@@ -27,9 +27,9 @@ from models_registry.preset_options import read_lines
 from models_registry.request_filters import NO_FILTERS, RequestFilters, filters_of
 from models_registry.revision import registry_revision as registry_revision
 
-MEASURING = 4
+MEASURING = 5
 """Raised when what is measured changes, so that every preset is measured anew.
-4: what RPC servers take while they load."""
+5: what a process takes that has been busy."""
 
 CHECKPOINTS = 4
 """Of the context, for each slot (`--ctx-checkpoints`). The engine's own 32 may take gigabytes of
