@@ -8,11 +8,7 @@ class ModelsRegistryConfig(AppConfig):
     verbose_name = "Models"
 
     def ready(self) -> None:
-        from models_registry import (  # they need the models, loaded only now
-            history,
-            indexing,
-            revision,
-        )
+        from models_registry import history, indexing, revision
 
         revision.connect()
         history.connect()

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from models_registry.catalogue import Catalogue, engine_catalogue
 from models_registry.cloning import unsaved_copy
-from models_registry.command_line import EffectiveOption
 from models_registry.engine_path import llama_server
 from models_registry.errors import EngineMissing, OptionError
 from models_registry.launch import NO_OPTIONS, effective_options, effective_policy_of
 from models_registry.models import ModelFile, Preset
-from models_registry.policy import Policy
-from models_registry.policy_keys import POLICY_KEYS
-from models_registry.preset_options import COLUMNS
+from models_registry.options.catalogue import Catalogue, engine_catalogue
+from models_registry.options.command_line import EffectiveOption
+from models_registry.options.policy import Policy
+from models_registry.options.policy_keys import POLICY_KEYS
+from models_registry.options.preset_options import COLUMNS
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,14 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from models_registry.catalogue import engine_catalogue
 from models_registry.engine_path import llama_server
 from models_registry.errors import EngineMissing
 from models_registry.imports.options import fields_of
 from models_registry.models import Alias, Preset, Source
 from models_registry.naming import unique_name, valid_name
-from models_registry.policy_keys import POLICY_KEYS, PolicyKind, policy_value
-from models_registry.preset_options import column_options, read_lines
+from models_registry.options.catalogue import engine_catalogue
+from models_registry.options.policy_keys import POLICY_KEYS, PolicyKind, policy_value
+from models_registry.options.preset_options import column_options, read_lines
 from models_registry.tags import joined
 
 _ITS_OWN = frozenset({"id", "name", "source", "file_options", "version"})

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from models_registry import ports
-from models_registry.catalogue import engine_catalogue
-from models_registry.command_line import Layer, render
 from models_registry.engine_path import llama_server
 from models_registry.errors import EngineMissing, ManagementRefused, OptionError
 from models_registry.launch import effective_options, effective_policy_of, option_notes
 from models_registry.models import Preset
-from models_registry.policy import GATEWAYS_OWN, Policy, gateways_own
-from models_registry.policy_keys import POLICY_KEYS, policy_text_of
+from models_registry.options.catalogue import engine_catalogue
+from models_registry.options.command_line import Layer, render
+from models_registry.options.policy import GATEWAYS_OWN, Policy, gateways_own
+from models_registry.options.policy_keys import POLICY_KEYS, policy_text_of
 
 
 def described(preset: Preset) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from models_registry.errors import ImportRefused
 from models_registry.imports import llama_swap, modelfile
 from models_registry.imports.applying import apply
 from models_registry.imports.plan import ImportReport
-from models_registry.ini_import import import_ini
+from models_registry.ini.importing import import_ini
 
 FORMS = {
     "ini": "llama.cpp's INI (--models-preset)",

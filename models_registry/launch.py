@@ -10,20 +10,20 @@ from typing import Any
 
 from django.conf import settings
 
-from models_registry.catalogue import Catalogue, engine_catalogue
 from models_registry.child_environment import chosen_devices, environment_of
-from models_registry.command_line import EffectiveOption, Layer, render
 from models_registry.engine_path import llama_server
 from models_registry.engine_version import Engine, engine_version
 from models_registry.errors import EngineMissing, OptionError
 from models_registry.groups import NO_GROUP, GroupRules, rules_of
 from models_registry.hiding import Candidate, hidden_names
-from models_registry.inheritance import Layers, global_row
-from models_registry.memory_options import memory_options
 from models_registry.model_paths import FilesState, files_state
 from models_registry.models import Measurement, ModelFile, Preset, Profile, Source
-from models_registry.policy import Policy, column_policy, min_residency_seconds
-from models_registry.preset_options import read_lines
+from models_registry.options.catalogue import Catalogue, engine_catalogue
+from models_registry.options.command_line import EffectiveOption, Layer, render
+from models_registry.options.inheritance import Layers, global_row
+from models_registry.options.memory_options import memory_options
+from models_registry.options.policy import Policy, column_policy, min_residency_seconds
+from models_registry.options.preset_options import read_lines
 from models_registry.request_filters import NO_FILTERS, RequestFilters, filters_of
 from models_registry.revision import registry_revision as registry_revision
 

@@ -9,7 +9,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from models_registry.models import Group, Preset, Profile
-from models_registry.policy_keys import LONGEST_TAGS
+from models_registry.options.policy_keys import LONGEST_TAGS
 from models_registry.tags import joined, tags_of
 
 

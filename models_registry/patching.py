@@ -7,11 +7,11 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 
-from models_registry.catalogue import Catalogue
 from models_registry.models import Preset
-from models_registry.policy import said_by_preset
-from models_registry.policy_keys import POLICY_KEYS, PolicyKey, policy_text_of, policy_value
-from models_registry.preset_options import COLUMNS, preset_layer, without
+from models_registry.options.catalogue import Catalogue
+from models_registry.options.policy import said_by_preset
+from models_registry.options.policy_keys import POLICY_KEYS, PolicyKey, policy_text_of, policy_value
+from models_registry.options.preset_options import COLUMNS, preset_layer, without
 
 _FIELDS = {key: field for field, key in COLUMNS.items()}
 

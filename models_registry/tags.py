@@ -9,7 +9,7 @@ from django.db.models import Q
 from django.db.models.fields.json import KT
 
 from models_registry.models import Preset
-from models_registry.policy_keys import tag_words
+from models_registry.options.policy_keys import tag_words
 
 
 def joined(tags: Iterable[str]) -> str:

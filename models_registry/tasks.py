@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from models_registry.discovery import Report, rescan
 from models_registry.indexing import index_soon
+from models_registry.sources.discovery import Report, rescan
 from models_registry.sources.reading import Places, configured_places
 
 NOTHING = (

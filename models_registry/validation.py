@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING
 
 from django.core.exceptions import ValidationError
 
-from models_registry.catalogue import engine_catalogue
 from models_registry.child_environment import environment_errors
 from models_registry.engine_path import llama_server
 from models_registry.errors import EngineMissing, OptionError
-from models_registry.inheritance import DEEPEST, global_row, stored_bases
 from models_registry.naming import name_problem, shards_problem
-from models_registry.policy import effective_policy, policy_errors
-from models_registry.policy_keys import POLICY_KEYS
-from models_registry.preset_options import (
+from models_registry.options.catalogue import engine_catalogue
+from models_registry.options.inheritance import DEEPEST, global_row, stored_bases
+from models_registry.options.policy import effective_policy, policy_errors
+from models_registry.options.policy_keys import POLICY_KEYS
+from models_registry.options.preset_options import (
     COLUMNS,
     column_errors,
     column_options,
     combination_errors,
     read_lines,
 )
-from models_registry.refused_options import PRESET_FIELDS
+from models_registry.options.refused_options import PRESET_FIELDS
 from models_registry.request_filters import filter_errors, values_errors
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from models_registry.admin_base import badge
-from models_registry.admin_history import HistoryAdmin
+from models_registry.admin.base import badge
+from models_registry.admin.history import HistoryAdmin
 from proxy.keys import give_secret
 from proxy.models import ApiKey, Team
 

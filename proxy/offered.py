@@ -10,15 +10,15 @@ from typing import Any
 import msgspec
 from django.db.models import Count, Max
 
-from models_registry.catalogue import Catalogue, engine_catalogue
 from models_registry.engine_path import llama_server
 from models_registry.errors import EngineMissing
 from models_registry.gguf.file_types import engine_words
+from models_registry.ini.preset_text import preset_text
 from models_registry.launch import LaunchSpec, launch_specs, registry_revision
 from models_registry.metadata_shown import metadata_of
 from models_registry.model_paths import FilesState, files_state
 from models_registry.models import FileMetadata, Measurement, ModelFile, Preset, Source
-from models_registry.preset_text import preset_text
+from models_registry.options.catalogue import Catalogue, engine_catalogue
 
 _SOURCES = {
     Source.MODELS_DIR: "models_dir",

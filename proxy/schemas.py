@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from ninja import Schema
 from pydantic import Field, StrictFloat
 
-from models_registry.schemas import Urgency
+from models_registry.rest.schemas import Urgency
 from models_registry.shapes import Moment, Page, Strict
 from proxy.models import DEFAULT_TEAM, LEAST_WEIGHT, MOST_WEIGHT
 

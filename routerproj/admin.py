@@ -15,7 +15,7 @@ from django.db.models import Q
 from django.http import HttpRequest
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from models_registry.admin_base import CorralAdmin
+from models_registry.admin.base import CorralAdmin
 
 admin.site.unregister(User)
 admin.site.unregister(Group)

@@ -10,11 +10,11 @@ from typing import Any
 
 from ninja import NinjaAPI
 
-from models_registry import api as registry
-from models_registry import import_api as importing
-from models_registry import sharing_api as sharing
 from models_registry.access import Needs
 from models_registry.downloads.api import downloads
+from models_registry.rest import api as registry
+from models_registry.rest import import_api as importing
+from models_registry.rest import sharing_api as sharing
 from proxy import api as access
 from routerproj.api_answers import (
     answer_refusals,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from models_registry.schemas import ErrorAnswer
+from models_registry.rest.schemas import ErrorAnswer
 
 _SECURITY = {
     "adminKey": {

@@ -14,9 +14,9 @@ from typing import Any
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning, register
 
-from models_registry.catalogue import bare_environment, engine_catalogue
 from models_registry.engine_path import llama_server
 from models_registry.errors import EngineMissing
+from models_registry.options.catalogue import bare_environment, engine_catalogue
 from routerproj.secret import OPEN_TO_OTHERS, open_files
 from scheduler.run_folder import UnsafeRunFolder, check_run_folder
 

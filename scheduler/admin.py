@@ -10,8 +10,8 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from models_registry.admin_base import NOTHING, ReadOnlyAdmin, mebibytes, told
-from models_registry.memory_shown import place, tokens
+from models_registry.admin.base import NOTHING, ReadOnlyAdmin, mebibytes, told
+from models_registry.admin.memory_shown import place, tokens
 from models_registry.ports import PlacementKind
 
 from .admin_devices import DeviceLimitAdmin as DeviceLimitAdmin

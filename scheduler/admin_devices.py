@@ -12,8 +12,8 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from models_registry.admin_base import NOTHING, badge, mebibytes
-from models_registry.admin_history import HistoryAdmin
+from models_registry.admin.base import NOTHING, badge, mebibytes
+from models_registry.admin.history import HistoryAdmin
 
 from .describing import live_devices
 from .limits import check_device, fixed_limits, set_by

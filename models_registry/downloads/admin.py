@@ -18,7 +18,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from models_registry.access import Asker
-from models_registry.admin_base import NOTHING, CorralAdmin, badge
+from models_registry.admin.base import NOTHING, CorralAdmin, badge
 from models_registry.downloads import asking, removing, shown
 from models_registry.downloads.choosing import MMPROJ, SIDECARS
 from models_registry.errors import ManagementRefused

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from models_registry.catalogue import Catalogue, engine_catalogue
 from models_registry.engine_path import llama_server
 from models_registry.errors import EngineMissing, ImportRefused
 from models_registry.imports.llama_swap_model import CannotTake, planned_preset
@@ -15,6 +14,7 @@ from models_registry.imports.macros import Macros
 from models_registry.imports.plan import Plan, PlannedGroup, PlannedPreset, Skipped
 from models_registry.imports.yaml_tree import Tree, is_number, read_yaml
 from models_registry.naming import name_problem
+from models_registry.options.catalogue import Catalogue, engine_catalogue
 
 NOT_TAKEN: dict[str, str] = {
     "healthCheckTimeout": "a load may take as long as it makes progress: CORRAL_LOAD_STALL",

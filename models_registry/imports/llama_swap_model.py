@@ -6,9 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from models_registry.catalogue import Catalogue
 from models_registry.child_environment import environment_errors, refused
-from models_registry.command_line import DEFAULT_PARALLEL, environment_layer
 from models_registry.errors import OptionError
 from models_registry.imports.macros import Macros, UnknownMacro
 from models_registry.imports.options import fields_of
@@ -21,7 +19,9 @@ from models_registry.imports.server_command import (
 )
 from models_registry.imports.yaml_tree import is_number
 from models_registry.naming import name_problem, valid_name
-from models_registry.policy import NEVER
+from models_registry.options.catalogue import Catalogue
+from models_registry.options.command_line import DEFAULT_PARALLEL, environment_layer
+from models_registry.options.policy import NEVER
 from models_registry.request_filters import strip_errors, stripped_names, values_errors
 
 NOT_TAKEN: dict[str, str] = {

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from models_registry.catalogue import Catalogue, engine_catalogue
-from models_registry.command_line import known_option, option_value
 from models_registry.engine_path import llama_server
 from models_registry.errors import EngineMissing, ImportRefused, OptionError
 from models_registry.imports.options import fields_of
 from models_registry.imports.plan import Plan, PlannedPreset
 from models_registry.naming import name_problem
-from models_registry.old_options import OldOptions
+from models_registry.options.catalogue import Catalogue, engine_catalogue
+from models_registry.options.command_line import known_option, option_value
+from models_registry.options.old_options import OldOptions
 from models_registry.sources.ollama_params import options_of
 
 LONGEST = 1 << 20

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 
 from models_registry.models import Preset
-from models_registry.preset_options import COLUMNS
+from models_registry.options.preset_options import COLUMNS
 
 _FIELDS = {key: field for field, key in COLUMNS.items()}
 

@@ -7,10 +7,10 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from models_registry.catalogue import Catalogue, Kind, Match
-from models_registry.command_line import known_option, option_value
 from models_registry.errors import OptionError
-from models_registry.old_options import OldOptions
+from models_registry.options.catalogue import Catalogue, Kind, Match
+from models_registry.options.command_line import known_option, option_value
+from models_registry.options.old_options import OldOptions
 
 FILES = frozenset({"model", "mmproj", "model-draft", "hf-repo", "hf-file"})
 """Options that say which files are run, by canonical key."""

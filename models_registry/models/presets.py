@@ -8,10 +8,11 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from simple_history.models import HistoricalRecords
 
-from models_registry import policy, validation
+from models_registry import validation
 from models_registry.models.files import ModelFile
 from models_registry.models.revised import Revised, Source
 from models_registry.models.sharing import Group
+from models_registry.options import policy
 
 
 class Priority(models.TextChoices):

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from django.conf import settings
 
-from models_registry import preset_file
 from models_registry.errors import EngineMissing, ImportRefused, ModelsFolderMissing
-from models_registry.ini_presets import PresetsFile
+from models_registry.ini import preset_file
+from models_registry.ini.presets import PresetsFile
 from models_registry.models import Source
 from models_registry.sources.found import Contents
 from models_registry.sources.hf_cache import OFF, hub_cache, read_hf_cache

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from models_registry.catalogue import Catalogue
-from models_registry.command_line import option_value
 from models_registry.errors import OptionError
-from models_registry.refused_options import OPERATORS, refusal_message
+from models_registry.options.catalogue import Catalogue
+from models_registry.options.command_line import option_value
+from models_registry.options.refused_options import OPERATORS, refusal_message
 from routerproj.serve.options import BadOption
 
 PREFIX = "LLAMA_ARG_"

@@ -12,10 +12,10 @@ from django.core.management import call_command
 from django.db import connections, transaction
 
 from models_registry.demo import register_demo
-from models_registry.discovery import rescan
 from models_registry.errors import ModelsFolderMissing
 from models_registry.models import Preset, Source
 from models_registry.registration import register_model
+from models_registry.sources.discovery import rescan
 from models_registry.sources.reading import Places
 from models_registry.tables import missing_migrations
 from models_registry.validation import file_problem

@@ -15,10 +15,10 @@ from django.conf import settings
 from django.core.checks import run_checks
 from django.db import Error as DatabaseError
 
-from models_registry.catalogue import engine_catalogue
-from models_registry.command_line import parse_overlay
 from models_registry.engine_path import llama_server
 from models_registry.errors import EngineMissing, ModelsFolderMissing, NotRegistered, OptionError
+from models_registry.options.catalogue import engine_catalogue
+from models_registry.options.command_line import parse_overlay
 from models_registry.sources.reading import places_of
 from routerproj.serve import first_run
 from routerproj.serve.engine_environment import warnings_about

@@ -21,7 +21,7 @@ from typing import TypeVar
 import msgspec
 
 from models_registry.launch import LaunchSpec
-from models_registry.memory_options import IRRELEVANT
+from models_registry.options.memory_options import IRRELEVANT
 from scheduler.core.sizes import FIXED, HOST, ON_HOST, DeviceId, Grant, Placement
 from scheduler.runtime.engines.base import CannotStart, Command, Engine
 from scheduler.runtime.exits import describe, exit_of

@@ -9,11 +9,8 @@ from typing import Any
 import pytest
 from django.core.exceptions import ValidationError
 
-from models_registry.catalogue import engine_catalogue
-from models_registry.command_line import EffectiveOption, Layer
 from models_registry.engine_path import llama_server
 from models_registry.errors import OptionError
-from models_registry.inheritance import DEEPEST
 from models_registry.launch import (
     LaunchSpec,
     effective_options,
@@ -23,6 +20,9 @@ from models_registry.launch import (
     option_notes,
 )
 from models_registry.models import GlobalPreset, ModelFile, Preset, Profile, Source
+from models_registry.options.catalogue import engine_catalogue
+from models_registry.options.command_line import EffectiveOption, Layer
+from models_registry.options.inheritance import DEEPEST
 
 from .registry_rows import make_model_file, make_preset, use_stand_in_engine
 

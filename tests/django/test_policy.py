@@ -12,10 +12,11 @@ from django.db import IntegrityError, transaction
 from django.test import Client
 from django.urls import reverse
 
-from models_registry import history, policy
+from models_registry import history
 from models_registry.describing import described
 from models_registry.launch import LaunchSpec, launch_spec_of
 from models_registry.models import Preset
+from models_registry.options import policy
 from scheduler.core.values import PresetName, PresetSpec, Priority
 from scheduler.runtime.offer import Offer
 

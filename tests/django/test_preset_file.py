@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from models_registry import preset_file, watching
+from models_registry import watching
 from models_registry.errors import ImportRefused
+from models_registry.ini import preset_file
+from models_registry.ini.preset_file import PresetsReport
 from models_registry.launch import launch_specs
 from models_registry.models import Alias, GlobalPreset, ModelFile, Preset, Profile, Source
-from models_registry.preset_file import PresetsReport
 from models_registry.revision import registry_revision
 from models_registry.tasks import rescan_sources
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from models_registry.catalogue import engine_catalogue
-from models_registry.command_line import parse_overlay
 from models_registry.engine_path import llama_server
-from models_registry.ini import parse
-from models_registry.preset_text import preset_text
+from models_registry.ini.preset_text import preset_text
+from models_registry.ini.text import parse
+from models_registry.options.catalogue import engine_catalogue
+from models_registry.options.command_line import parse_overlay
 
 from .registry_rows import use_stand_in_engine
 

@@ -13,17 +13,17 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from models_registry.access import Asker
-from models_registry.catalogue import Kind, Option, engine_catalogue
 from models_registry.engine_path import llama_server
 from models_registry.errors import ImportRefused, ManagementRefused
 from models_registry.imports.plan import ImportReport
-from models_registry.ini_export import export_ini, name_in_llama_cpp
-from models_registry.ini_import import import_ini
+from models_registry.ini.exporting import export_ini, name_in_llama_cpp
+from models_registry.ini.importing import import_ini
 from models_registry.launch import effective_options, effective_policy_of
 from models_registry.models import Alias, GlobalPreset, ModelFile, Preset, Source
-from models_registry.policy import Policy
-from models_registry.preset_options import COLUMNS
-from models_registry.refused_options import refusal
+from models_registry.options.catalogue import Kind, Option, engine_catalogue
+from models_registry.options.policy import Policy
+from models_registry.options.preset_options import COLUMNS
+from models_registry.options.refused_options import refusal
 from tests.unit.registry.known import CATALOGUE
 
 from .registry_rows import gguf, make_model_file, make_preset, use_stand_in_engine

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from models_registry.discovery import Report, rescan
 from models_registry.models import Alias, ModelFile, Preset, Source
 from models_registry.revision import registry_revision
+from models_registry.sources.discovery import Report, rescan
 from models_registry.sources.reading import Places
 
 from .registry_rows import gguf, make_model_file, make_preset

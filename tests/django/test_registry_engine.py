@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from models_registry import catalogue, kept_help
-from models_registry.catalogue import Catalogue, Kind, Option, engine_catalogue
-from models_registry.command_line import EffectiveOption, Layer, render
 from models_registry.engine_path import llama_server
 from models_registry.errors import EngineMissing
-from models_registry.refused_options import refusal
+from models_registry.options import catalogue, kept_help
+from models_registry.options.catalogue import Catalogue, Kind, Option, engine_catalogue
+from models_registry.options.command_line import EffectiveOption, Layer, render
+from models_registry.options.refused_options import refusal
 
 from .registry_rows import stand_in_engine
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from models_registry import discovery
-from models_registry.discovery import Report, rescan
 from models_registry.models import Alias, ModelFile, Preset, Source
 from models_registry.revision import registry_revision
+from models_registry.sources import discovery
+from models_registry.sources.discovery import Report, rescan
 from models_registry.sources.reading import Places, places_of
 from tests.unit.registry.sources.laying import Hub, Ollama
 

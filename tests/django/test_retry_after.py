@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.endpoints import dialect_of
 from proxy.answers import send_refusal
+from proxy.endpoints import dialect_of
 from routerproj import api_answers, refusals
 from scheduler.protocol import ERRORS, Refused
 

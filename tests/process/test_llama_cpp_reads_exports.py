@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from models_registry.engine_path import llama_server
-from models_registry.ini_export import export_ini
+from models_registry.ini.exporting import export_ini
 from models_registry.launch import launch_specs
 from models_registry.models import Alias, GlobalPreset, ModelFile, Preset
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from models_registry.command_line import EffectiveOption, Layer, render
 from models_registry.launch import LaunchSpec
+from models_registry.options.command_line import EffectiveOption, Layer, render
 from scheduler.core.sizes import FIXED, ON_HOST, DeviceId, Grant, Kind, Need, Placement
 from scheduler.runtime.rpc_children import grant_for_child, need_in_ledger, told_of
 from tests.unit.registry.known import CATALOGUE

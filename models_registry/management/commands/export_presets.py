@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from models_registry.errors import EngineMissing
-from models_registry.ini_export import export_ini
+from models_registry.ini.exporting import export_ini
 from models_registry.models import Preset
 
 

@@ -9,8 +9,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from models_registry.errors import ImportRefused
 from models_registry.imports.running import OPERATOR
-from models_registry.ini import IniError, decoded
-from models_registry.ini_import import import_ini
+from models_registry.ini.importing import import_ini
+from models_registry.ini.text import IniError, decoded
 
 LARGEST = 4 << 20  # bytes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from models_registry.catalogue import Catalogue, parse_help
+from models_registry.options.catalogue import Catalogue, parse_help
 
 HELP = Path(__file__).with_name("help-0.3.36.txt").read_text()
 CATALOGUE: Catalogue = parse_help(HELP)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models_registry.catalogue import Kind, parse_help
+from models_registry.options.catalogue import Kind, parse_help
 
 from .known import CATALOGUE, HELP
 

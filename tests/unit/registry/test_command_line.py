@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models_registry.catalogue import Kind
-from models_registry.command_line import (
+from models_registry.errors import OptionError
+from models_registry.option_limits import FORMS, JSON
+from models_registry.options.catalogue import Kind
+from models_registry.options.command_line import (
     EffectiveOption,
     Layer,
     effective,
     parse_overlay,
     render,
 )
-from models_registry.errors import OptionError
-from models_registry.option_limits import FORMS, JSON
-from models_registry.refused_options import refusal
+from models_registry.options.refused_options import refusal
 
 from .known import CATALOGUE
 

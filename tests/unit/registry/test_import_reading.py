@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from models_registry.catalogue import Catalogue, parse_help
 from models_registry.errors import ImportRefused
 from models_registry.imports.macros import Macros, UnknownMacro
 from models_registry.imports.server_command import NoServer, read_command
 from models_registry.imports.yaml_tree import read_yaml
+from models_registry.options.catalogue import Catalogue, parse_help
 
 HELP = Path(__file__).with_name("help-0.3.36.txt")
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models_registry.ini import Fault, Ini, IniError, decoded, key_lines, parse
+from models_registry.ini.text import Fault, Ini, IniError, decoded, key_lines, parse
 
 
 def sections(text: str) -> dict[str, dict[str, str]]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from models_registry.ini import IniError
-from models_registry.ini_presets import (
+from models_registry.ini.presets import (
     PresetSection,
     PresetsFile,
     canonical_name,
     read_presets,
     targets,
 )
+from models_registry.ini.text import IniError
 
 from .known import CATALOGUE
 

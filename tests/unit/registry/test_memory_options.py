@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from models_registry.command_line import EffectiveOption, Layer
 from models_registry.engine_version import devices_in, version_in
-from models_registry.memory_options import IRRELEVANT, memory_options
+from models_registry.options.command_line import EffectiveOption, Layer
+from models_registry.options.memory_options import IRRELEVANT, memory_options
 
 from .known import CATALOGUE
 

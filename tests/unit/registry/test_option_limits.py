@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from models_registry.errors import OptionError
-from models_registry.option_values import checked_value
-from models_registry.preset_options import combination_errors
+from models_registry.options.option_values import checked_value
+from models_registry.options.preset_options import combination_errors
 
 from .known import CATALOGUE
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from models_registry.catalogue import Option, parse_help
-from models_registry.refused_options import REFUSED, Reason, refusal, refusal_message
+from models_registry.options.catalogue import Option, parse_help
+from models_registry.options.refused_options import REFUSED, Reason, refusal, refusal_message
 
 from .known import CATALOGUE
 

@@ -8,8 +8,8 @@ import copy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models_registry.discovery_plan import FileRow, Plan, PresetRow, Rows, plan
 from models_registry.models import Source
+from models_registry.sources.discovery_plan import FileRow, Plan, PresetRow, Rows, plan
 from models_registry.sources.found import Contents, FoundModel
 from models_registry.sources.reading import PRECEDENCE, Reading
 

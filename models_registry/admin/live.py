@@ -1,0 +1,81 @@
+"""The live side of presets for the admin's pages: asked of the scheduler, never stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString
+
+from models_registry import ports
+from models_registry.admin.base import badge
+from models_registry.ports import PresetStatus
+
+UNLOADED = PresetStatus(state="unloaded")
+
+_COLOURS = {
+    "loaded": "good",
+    "loading": "busy",
+    "draining": "warn",
+    "stopping": "warn",
+    "unknown": "warn",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LiveStatuses:
+    """What the scheduler said, or in `away` why it said nothing."""
+
+    by_preset: Mapping[str, PresetStatus] = field(default_factory=dict)
+    away: str = ""
+
+    def of(self, preset: str) -> PresetStatus:
+        if self.away:
+            return PresetStatus(state="unknown")
+        return self.by_preset.get(preset, UNLOADED)
+
+
+def live_statuses() -> LiveStatuses:
+    """One question for all presets. A page opens all the same when nobody answers."""
+    try:
+        return LiveStatuses(by_preset=ports.scheduler().statuses())
+    except (ports.SchedulerUnavailable, ports.SchedulerRefused) as error:
+        return LiveStatuses(away=f"The scheduler does not answer, so states are unknown: {error}")
+
+
+def state_text(status: PresetStatus) -> str:
+    words = [status.state]
+    if status.state == "loading" and status.progress is not None:
+        words[0] = f"loading {status.progress:.0%}"
+    if status.leases:
+        words.append(f"{status.leases} answering")
+    if status.waiters:
+        words.append(f"{status.waiters} waiting{f': {status.holdup}' if status.holdup else ''}")
+    return ", ".join(words)
+
+
+def badges(status: PresetStatus) -> SafeString:
+    """For a list's cell and a page's head: the state, and what is out of order."""
+    told = [badge(state_text(status), _COLOURS.get(status.state, ""))]
+    if status.stale:
+        told.append(badge("stale", "warn"))
+    if status.failure:
+        told.append(badge("last load failed", "bad"))
+    return format_html_join(" ", "{}", ((each,) for each in told))
+
+
+_REASONS = {
+    "failed_to_load": "it ended before it was ready",
+    "out_of_memory": "there was not enough memory",
+}
+"""The codes that the scheduler writes before a child's last words."""
+
+
+def failure_told(status: PresetStatus) -> str:
+    """Why the last load failed, in words; empty when it did not."""
+    code, colon, words = status.failure.partition(":")
+    if code not in _REASONS:
+        return status.failure
+    ended = f" ({status.exit})" if status.exit else ""
+    return f"{_REASONS[code]}{ended}{colon if words.strip() else ''}{words.rstrip()}"

@@ -1,0 +1,175 @@
+"""The form of a preset: what is locked and why, and what happens when two people edit at once."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.utils.html import format_html
+
+from models_registry import history
+from models_registry.admin.base import badge
+from models_registry.beneath import beneath
+from models_registry.models import Preset
+from models_registry.options.catalogue import Kind, Match
+from models_registry.options.command_line import EffectiveOption, Layer
+from models_registry.options.policy import GATEWAYS_OWN, Policy, gateways_own
+from models_registry.options.policy_keys import POLICY_KEYS, PolicyKey, policy_text_of, tag_words
+from models_registry.options.preset_options import COLUMNS
+from models_registry.restricted import RESTRICTED
+from models_registry.tags import joined
+
+if TYPE_CHECKING:  # generic for the type checker only
+    _PresetModelForm = forms.ModelForm[Preset]
+else:
+    _PresetModelForm = forms.ModelForm
+
+UNSET = "unset: the engine's own default"
+
+
+class PresetForm(_PresetModelForm):
+    """Carries the version that its values were read from. A newer one refuses the save, once: the
+    form then shows the new version, with what was typed and with the others' changes elsewhere."""
+
+    may_do_everything = True
+    """See models_registry.restricted."""
+
+    seen_version = forms.IntegerField(required=False, widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.initial["seen_version"] = self.instance.version
+        below = beneath(self.instance)
+        for name, key in COLUMNS.items():
+            if name not in self.fields:
+                continue  # someone who may only look
+            value = settings.CORRAL_COMMAND_LINE.get(key)
+            option = below.options.get(key)
+            if value is not None:
+                option = EffectiveOption(key, value, Layer.COMMAND_LINE)
+            told = f"unset: {option.value} ({option.where})" if option else UNSET
+            self._show_what_counts(name, told)
+            self._tell_of_engine(name, below.catalogue.find(key))
+            if value is not None:
+                self._lock(name, key, value)
+        for policy_key in POLICY_KEYS.values():
+            if policy_key.field in self.fields:
+                self._show_policy(policy_key, below.policy)
+        for name in () if self.may_do_everything else self.fields.keys() & {*RESTRICTED}:
+            field = self.fields[name]
+            field.disabled = True
+            field.help_text = format_html("{} Only superusers may edit them.", field.help_text)
+
+    def _show_what_counts(self, name: str, told: str) -> None:
+        """While the field is empty."""
+        field: Any = self.fields[name]
+        if isinstance(field, forms.NullBooleanField):
+            field.widget.choices = [("unknown", told), ("true", "yes"), ("false", "no")]
+        elif isinstance(field, forms.ChoiceField):
+            choices: Any = field.choices
+            field.choices = [("", told), *(choice for choice in choices if choice[0])]
+        else:
+            field.widget.attrs["placeholder"] = told
+
+    def _tell_of_engine(self, name: str, match: Match | None) -> None:
+        """What the engine in use says of an option: its words, and its own default."""
+        if match is None:
+            return
+        option, field = match.option, self.fields[name]
+        told = [f"One of {', '.join(option.choices)}." if option.kind is Kind.CHOICE else ""]
+        told.append(f"The engine's default: {option.default}." if option.default else "")
+        field.help_text = format_html("{} {}", field.help_text, " ".join(filter(None, told)))
+
+    def _show_policy(self, key: PolicyKey, policy: Policy) -> None:
+        """A field that cannot be empty says nothing at its default."""
+        by = policy.said_by.get(key.field)
+        value = policy_text_of(key, getattr(policy, key.field)) if by else ""
+        if key.unset is not None and by:
+            field = self.fields[key.field]
+            left = policy_text_of(key, key.unset) or "empty"
+            told = f"Left at {left}, {by.where} decides: {value}."
+            field.help_text = format_html("{} {}", field.help_text, told)
+        elif key.unset is None and by:
+            self._show_what_counts(key.field, f"unset: {value} ({by.where})")
+        elif key.field in GATEWAYS_OWN:
+            self._show_what_counts(key.field, f"unset: {gateways_own(key.field)} (gateway)")
+        elif key.unset is None:
+            self._show_what_counts(key.field, "unset: no")
+
+    def _lock(self, name: str, key: str, value: str) -> None:
+        field = self.fields[name]
+        field.disabled = True
+        field.help_text = format_html(
+            "{} {} Serve's command line says {} = {} for every preset: what stands here does not "
+            "count.",
+            field.help_text,
+            badge("locked", "warn"),
+            key,
+            value,
+        )
+
+    def clean_tags(self) -> str:
+        return joined(tag_words(self.cleaned_data["tags"]))
+
+    # Two people at once -----------------------------------------------------------------
+
+    def clean(self) -> dict[str, Any] | None:
+        cleaned = super().clean()
+        if self.instance.pk is None:
+            return cleaned
+        # Read again under a lock: the instance was read before this transaction's first one.
+        current = Preset.objects.select_for_update().filter(pk=self.instance.pk).first()
+        if current is None:
+            raise ValidationError("This preset was deleted meanwhile: its history can restore it.")
+        self.instance.version = current.version
+        seen = self.cleaned_data.get("seen_version")
+        if seen is None:
+            raise ValidationError("This form came without its version: open the page again.")
+        if seen != current.version:
+            raise ValidationError(self._merge(current, seen))
+        return cleaned
+
+    def _merge(self, current: Preset, seen: int) -> list[str]:
+        """Take the others' values where nothing was typed; say who did what, and what differs."""
+        base = history.at_version(current, seen)
+        done = history.since(current, seen)
+        sent: Any = self.data
+        data = sent.copy()
+        data[self.add_prefix("seen_version")] = str(current.version)
+        both: list[str] = []
+        theirs = {change.name for version in done for change in version.changes}
+        for name in theirs & self.fields.keys():
+            field = current._meta.get_field(name)
+            typed = self.cleaned_data.get(name, _INVALID)
+            typed = getattr(typed, "pk", typed)
+            value = getattr(current, field.attname)  # type: ignore[union-attr]
+            if base is not None and typed == getattr(base, field.attname):  # type: ignore[union-attr]
+                _put(data, self.add_prefix(name), self.fields[name], value)
+            elif typed != value:
+                both.append(str(self.fields[name].label))
+        self.data = data
+        told = [f"While this page was open, {version}." for version in done]
+        if both:
+            told.append(f"What you typed differs from theirs in: {', '.join(sorted(both))}.")
+        told.append("Nothing was saved, and what you typed is kept. Check it, then save again.")
+        return told
+
+
+_INVALID = object()
+
+
+def _put(data: Any, name: str, field: forms.Field, value: Any) -> None:
+    """Into a form's data, as the browser would send it."""
+    if isinstance(field.widget, forms.CheckboxInput):
+        data.pop(name, None)
+        if value:
+            data[name] = "on"
+    elif isinstance(field, forms.NullBooleanField):
+        data[name] = {True: "true", False: "false", None: "unknown"}[value]
+    elif isinstance(field, forms.JSONField):
+        data[name] = json.dumps(value)
+    else:
+        data[name] = "" if value is None else str(value)

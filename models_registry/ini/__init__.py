@@ -1,0 +1,1 @@
+"""llama.cpp's presets files: read, applied, imported and exported."""

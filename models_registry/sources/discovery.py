@@ -1,0 +1,259 @@
+"""Bring the registry in step with the sources: the models folder, the Hugging Face cache, Ollama's
+store.
+
+Everything is read first. Then, unless nothing has changed, one transaction (several while there
+are thousands of new models): rows that are as they should be are not touched. A file that vanished
+keeps its row and its presets (a disk may be unmounted) and is marked as missing; of a source whose
+folder cannot be listed nothing is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+from simple_history.utils import bulk_create_with_history, bulk_update_with_history
+
+from models_registry.ini import preset_file
+from models_registry.ini.preset_file import PresetsReport
+from models_registry.models import Alias, ModelFile, Preset, RegistryRevision, Source
+from models_registry.revision import bump
+from models_registry.sources.discovery_plan import FileRow, Plan, PresetRow, Rows, plan
+from models_registry.sources.reading import CALLED, Places, Reading, read_sources
+
+REASON = "a rescan"
+"""What the history keeps, whoever asked for the rescan."""
+
+MOST_NEW = 500
+"""New models in one transaction: while it lasts, half a second, nobody else can write."""
+
+MOST_LINES = 100
+"""Of a report for people: the admin lists the rows themselves."""
+
+_BATCH = 500
+_FILE_FIELDS = ["path", "source", "size", "mmproj", "draft", "missing_since"]
+
+
+@dataclass(slots=True)
+class Report:
+    """What a rescan did, by preset name or path; `conflicts`, `problems`, `notes` and `vanished`
+    (sources that could not be listed) are sentences. `presets_file` is what the
+    presets file did; with a `presets_fault`, which names its lines, nothing was changed."""
+
+    found: dict[str, int] = field(default_factory=dict)
+    added: list[str] = field(default_factory=list)
+    updated: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    returned: list[str] = field(default_factory=list)
+    conflicts: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    vanished: list[str] = field(default_factory=list)
+    presets_file: PresetsReport | None = None
+    presets_fault: str = ""
+
+    @property
+    def changed(self) -> bool:
+        by_file = self.presets_file is not None and self.presets_file.changes
+        return bool(self.added or self.updated or self.missing or self.returned or by_file)
+
+    @property
+    def faults(self) -> list[str]:
+        """What kept it from its work, in part or wholly; `lines` has them too."""
+        return [*self.vanished, *self.presets_fault.splitlines()]
+
+    def lines(self) -> list[str]:
+        """For people, at most MOST_LINES; the first line is a summary."""
+        told = [self._summary(), *self._details()]
+        if len(told) > MOST_LINES:
+            told[MOST_LINES - 1 :] = [f"and {len(told) - MOST_LINES + 1} lines more"]
+        return told
+
+    def _summary(self) -> str:
+        done = [
+            f"{len(names)} {word}"
+            for word, names in (
+                ("new", self.added),
+                ("changed", self.updated),
+                ("missing", self.missing),
+                ("back", self.returned),
+            )
+            if names
+        ]
+        found = ", ".join(
+            f"{count} {'model' if count == 1 else 'models'} in {CALLED[Source(source)]}"
+            for source, count in self.found.items()
+        )
+        return f"{found or 'no source could be read'}: {', '.join(done) or 'nothing changed'}"
+
+    def _details(self) -> list[str]:
+        return [
+            *self.faults,
+            *(f"new: {name}" for name in self.added),
+            *(f"missing: {path}" for path in self.missing),
+            *self.conflicts,
+            *self.problems,
+            *self.notes,
+            *(self.presets_file.lines() if self.presets_file else ()),
+        ]
+
+
+def rescan(places: Places) -> Report:
+    """Read the sources, then change what must be in one transaction. A fault in the presets file,
+    and nothing is changed at all."""
+    reading = read_sources(places)
+    if reading.presets_fault:
+        return _report(reading, [])
+    with_file = places.presets_file is not None
+    first = plan(reading, _rows(with_file), MOST_NEW)
+    if not first.changes and reading.presets is None:
+        return _report(reading, [first])
+    done = [_transaction(reading, with_file)]
+    while not done[-1][0].is_whole:
+        done.append(_transaction(reading, with_file))
+    report = _report(reading, [made for made, _ in done])
+    report.presets_file = done[-1][1]
+    return report
+
+
+def _transaction(reading: Reading, with_file: bool) -> tuple[Plan, PresetsReport | None]:
+    """Planned with the rows as they are in it, whoever changed them meanwhile; and what the presets
+    file did once all that was found is there."""
+    with transaction.atomic():
+        list(RegistryRevision.objects.select_for_update())  # one rescan at a time, on any database
+        made = plan(reading, _rows(with_file), MOST_NEW)
+        if made.changes:
+            _apply(made)
+        if made.is_whole and reading.presets is not None:
+            return made, preset_file.apply(reading.presets, made.options)
+    return made, None
+
+
+def _report(reading: Reading, done: list[Plan]) -> Report:
+    return Report(
+        found={source.value: len(contents.models) for source, contents in reading.sources},
+        added=sorted(name for made in done for name in made.new_presets),
+        updated=sorted({name for made in done for name in _updated(made)}),
+        missing=sorted(path for made in done for path in made.missing),
+        returned=sorted(path for made in done for path in made.returned),
+        conflicts=list(dict.fromkeys(line for made in done for line in made.conflicts)),
+        problems=[line for _, contents in reading.sources for line in contents.problems],
+        notes=[line for made in done for line in made.notes],
+        vanished=reading.vanished,
+        presets_fault=reading.presets_fault,
+    )
+
+
+def _updated(made: Plan) -> set[str]:
+    return {*made.changed_files, *made.turned_presets, *made.stale_options} - {*made.returned}
+
+
+def _rows(with_file: bool) -> Rows:
+    """Values, not rows: there may be ten thousand, and most of them are as they should be."""
+    files = {
+        path: FileRow(path, source, size, mmproj, draft, missing is not None)
+        for path, source, size, mmproj, draft, missing in ModelFile.objects.order_by().values_list(
+            "path", "source", "size", "mmproj", "draft", "missing_since"
+        )
+    }
+    presets = {
+        name: PresetRow(name, source, path)
+        for name, source, path in Preset.objects.order_by().values_list(
+            "name", "source", "model_file__path"
+        )
+    }
+    from_ollama = Preset.objects.filter(source=Source.OLLAMA)
+    for name, options in from_ollama.values_list("name", "file_options"):
+        presets[name].options = options
+    aliases = dict(Alias.objects.order_by().values_list("name", "preset__model_file__path"))
+    return Rows(files, presets, aliases, _is_persons, presets_file=with_file)
+
+
+def _is_persons(path: str) -> bool:
+    """Whether somebody has edited the row of this file: a rescan's own records name it as such."""
+    history: Any = getattr(ModelFile, "history")  # noqa: B009 - what HistoricalRecords adds
+    row = ModelFile.objects.filter(path=path).values_list("pk", flat=True)
+    by_someone = Q(history_user__isnull=False) | Q(history_change_reason__isnull=False)
+    edits = history.filter(by_someone, id__in=row, history_type="~")
+    return bool(edits.exclude(history_change_reason=REASON).exists())
+
+
+def _apply(made: Plan) -> None:
+    _update_files(made)
+    _create(
+        ModelFile(path=path, mmproj=found.mmproj, draft=found.draft, size=found.size, source=source)
+        for path, (source, found) in made.new_files.items()
+    )
+    _update_presets(made)
+    wanted = {preset.path for preset in made.new_presets.values()}
+    keys = _keys_of(wanted)
+    _create(
+        Preset(
+            name=preset.name,
+            model_file_id=keys[preset.path],
+            source=preset.source,
+            file_options=dict(preset.options),
+            version=1,  # as the first save would make it
+        )
+        for preset in made.new_presets.values()
+    )
+    names = set(made.new_aliases.values())
+    owners = {row.name: row.pk for row in _in_batches(Preset, "name", names)}
+    _create(Alias(name=alias, preset_id=owners[name]) for alias, name in made.new_aliases.items())
+    bump()  # bulk writes send no signal
+
+
+def _update_files(made: Plan) -> None:
+    now = timezone.now()
+    gone = {path: {"missing_since": now} for path in made.missing}
+    changes = gone | made.changed_files
+    rows = _in_batches(ModelFile, "path", changes)
+    for row in rows:
+        for name, value in changes[row.path].items():
+            setattr(row, name, value)
+    _update(rows, _FILE_FIELDS)
+
+
+def _update_presets(made: Plan) -> None:
+    """Turned to another file, or with other options from their source."""
+    keys = _keys_of({preset.path for preset in made.turned_presets.values()})
+    names = {*made.turned_presets, *made.stale_options}
+    rows = _in_batches(Preset, "name", names)
+    for row in rows:
+        turned = made.turned_presets.get(row.name)
+        if turned is not None:
+            row.model_file_id, row.source = keys[turned.path], turned.source
+        if row.name in made.stale_options:
+            row.file_options = dict(made.stale_options[row.name])
+        row.version += 1
+    _update(rows, ["model_file", "source", "file_options", "version"])
+
+
+def _keys_of(paths: Iterable[str]) -> Mapping[str, int]:
+    return {row.path: row.pk for row in _in_batches(ModelFile, "path", paths)}
+
+
+def _in_batches(model: Any, key: str, values: Iterable[str]) -> list[Any]:
+    """The rows whose `key` is among `values`: a query takes so many parameters and no more."""
+    wanted = list(values)
+    parts = (wanted[start : start + _BATCH] for start in range(0, len(wanted), _BATCH))
+    return [row for part in parts for row in model.objects.filter(**{f"{key}__in": part})]
+
+
+def _create(rows: Iterable[Any]) -> None:
+    made = list(rows)
+    if made:
+        bulk_create_with_history(
+            made, type(made[0]), batch_size=_BATCH, default_change_reason=REASON
+        )
+
+
+def _update(rows: list[Any], fields: list[str]) -> None:
+    if rows:
+        bulk_update_with_history(
+            rows, type(rows[0]), fields, batch_size=_BATCH, default_change_reason=REASON
+        )
