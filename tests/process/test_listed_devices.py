@@ -263,14 +263,15 @@ def test_an_rpc_server_that_dies_keeps_its_name_and_is_seen_when_it_is_back(capl
     with rpc_device() as other, rpc_device() as mortal, asking(mortal, other) as listed:
         named(listed)
         os.kill(_listener(mortal), signal.SIGKILL)
-        eventually(lambda: named(listed)["RPC0"].stale, "its end is seen")
+        eventually(lambda: not named(listed)["RPC0"].reading.free, "its end is seen")
         devices = named(listed)
         assert "Failed to connect" in devices["RPC0"].warning
+        assert devices["RPC0"].stale is None, "that there is no room is true of now"
         assert (devices["RPC1"].name, devices["RPC1"].stale) == (other, None)
         assert len(caplog.records) == 1
 
         with _server(mortal):
-            eventually(lambda: named(listed)["RPC0"].stale is None, "it is back")
+            eventually(lambda: named(listed)["RPC0"].reading.free, "it is back")
 
 
 @pytest.mark.engine

@@ -63,6 +63,8 @@ class _Source:
     next_at: float = float("-inf")
     asking: Asking | None = None
     devices: dict[DeviceId, Kept[Device]] = field(default_factory=dict)
+    away: bool = False
+    """Of an RPC server: nobody answers there, so that nothing new could be put on it."""
 
 
 class Listed:
@@ -164,8 +166,10 @@ class Listed:
                 raise ValueError(_last_line(said) or f"the engine ended with {status}")
             listed = [one for one in devices_in(said) if _is_of(source, one)]
         except ValueError as failure:
+            source.away = bool(source.server)
             self._fail(source, str(failure))
             return
+        source.away = bool(source.server) and not listed
         source.kept.good(True)
         for name in source.devices.keys() - {one.name for one in listed}:
             source.devices[name].bad("the engine lists it no more")
@@ -213,4 +217,9 @@ def _named(source: _Source, names: Mapping[tuple[str, int], DeviceId]) -> Iterat
         if source.server:
             name = names[source.server, number]
             device = replace(device, reading=replace(device.reading, device=name))
-        yield device
+        yield _without_room(device) if source.away else device
+
+
+def _without_room(device: Device) -> Device:
+    """True of this moment: what others than it hold there is out of reach, too."""
+    return replace(device, reading=replace(device.reading, free=0), stale=None)
