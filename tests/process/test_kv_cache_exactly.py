@@ -51,6 +51,11 @@ CASES = [
     case("real", 8192, 4, unified=True),
     case("real", 4096, 2, flash=False),
     case("real", 4096, 2, ubatch=128),
+    # The rest of what the grid of test_predicted_grid.py sets
+    case("real", 3000, 2),
+    case("real", 4096, 1, type_k="f32"),
+    case("real", 4096, 2, type_k="q4_0"),
+    case("real", 4096, 2, ubatch=1024),
     case("qwen3", 8192, 8),
     case("deci", 8192, 2),
     case("deci", 8192, 2, flash=False),
