@@ -183,12 +183,13 @@ def gateway(
     fresh = tables and not var.exists()
     if fresh:
         prepared.first_state(var)
+    shared = models_dir is None
     if models_dir is None:
         models_dir = prepared.models_folder(models)
     else:
         for name, dims in models.items():
             tiny_model(models_dir, name, **dims)
-    if fresh:
+    if fresh and shared:
         prepared.tell_measurements(var, models_dir)
     command = ["--port", "0", "--models-dir", str(models_dir), "--server", server]
     command += ["--web-workers", str(workers)] if workers != 1 else []
