@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.process.serving import served
+from tests.support import prepared
 from tests.support.gateway import Gateway
 
 pytestmark = pytest.mark.slow
@@ -85,7 +86,7 @@ def test_djangos_paths_answer_allowed_hosts_only(running: Gateway) -> None:
 
 def test_with_a_key_any_host_may_be_named(running: Gateway) -> None:
     host = {"Host": "10.1.2.3:8080"}
-    key = next(line.split()[-2] for line in running.output if "API key" in line)
+    key = prepared.state().key
 
     assert running.client.request("GET", "/v1/models", key=key, headers=host).status == 200
 
@@ -97,7 +98,7 @@ def test_a_body_over_the_limit_is_refused(running: Gateway) -> None:
 
 
 def test_a_body_over_the_limit_in_chunks_is_refused(running: Gateway) -> None:
-    key = next(line.split()[-2] for line in running.output if "API key" in line)
+    key = prepared.state().key
     head = (
         b"POST /v1/embeddings HTTP/1.1\r\nTransfer-Encoding: chunked\r\nAuthorization: Bearer "
         + key.encode()

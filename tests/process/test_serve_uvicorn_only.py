@@ -10,6 +10,7 @@ import pytest
 
 from tests.process.serving import served
 from tests.process.test_serve_raw_requests import HOST, status_of
+from tests.support import prepared
 from tests.support.gateway import Gateway
 
 pytestmark = [pytest.mark.slow, pytest.mark.uvicorn_only]
@@ -48,7 +49,7 @@ def test_a_websocket_that_is_no_get_is_refused_at_once(running: Gateway) -> None
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 def test_curl_may_ask_for_http_2_in_clear(running: Gateway) -> None:
     """It offers an upgrade with every request; Java's HttpClient does the same by default."""
-    key = next(line.split()[-2] for line in running.output if "API key" in line)
+    key = prepared.state().key
     url = f"http://127.0.0.1:{running.client.port}/v1/embeddings"
     command = ["curl", "--http2", "-s", "-o", "/dev/stderr", "-w", "%{http_code}", "-m", "30"]
     command += ["-H", f"Authorization: Bearer {key}", "-d", '{"model":"nosuch"}', url]
