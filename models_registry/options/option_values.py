@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from models_registry.errors import OptionError
-from models_registry.option_limits import (
+from models_registry.options.catalogue import Kind, Option
+from models_registry.options.option_limits import (
     AUTO,
     LAST_TOKENS,
     MOST_LAST_TOKENS,
@@ -14,7 +15,6 @@ from models_registry.option_limits import (
     RANGES,
     text_problem,
 )
-from models_registry.options.catalogue import Kind, Option
 
 LONGEST_VALUE = 64 << 10
 """Characters. The kernel takes no argument of more than 128 KiB, in bytes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -11,10 +12,11 @@ from typing import Any
 import pytest
 
 from models_registry.engine_path import llama_server
-from models_registry.errors import EngineMissing
+from models_registry.errors import EngineMissing, OptionError
 from models_registry.options import catalogue, kept_help
 from models_registry.options.catalogue import Catalogue, Kind, Option, engine_catalogue
 from models_registry.options.command_line import EffectiveOption, Layer, render
+from models_registry.options.option_values import checked_value
 from models_registry.options.refused_options import refusal
 
 from .registry_rows import stand_in_engine
@@ -127,10 +129,18 @@ def test_a_program_that_cannot_be_started_says_why(tmp_path: Path) -> None:
 def _samples(option: Option) -> list[str]:
     return {
         Kind.FLAG: ["true", "false"],
-        Kind.INT: ["1", *option.choices],
+        Kind.INT: [*_a_number(option), *option.choices],
         Kind.FLOAT: ["0.5"],
         Kind.CHOICE: list(option.choices),
     }.get(option.kind, [])
+
+
+def _a_number(option: Option) -> list[str]:
+    """The least of these that we take; none for what is told in another form (cpu-range)."""
+    for value in ("1", "2", "64"):
+        with contextlib.suppress(OptionError):
+            return [checked_value(option, value)]
+    return []
 
 
 def _all_arguments(catalogue: Catalogue) -> list[tuple[str, ...]]:

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models_registry.errors import OptionError
-from models_registry.option_limits import FORMS, JSON
 from models_registry.options.catalogue import Kind
 from models_registry.options.command_line import (
     EffectiveOption,
@@ -18,6 +17,7 @@ from models_registry.options.command_line import (
     parse_overlay,
     render,
 )
+from models_registry.options.option_limits import FORMS, JSON
 from models_registry.options.refused_options import refusal
 
 from .known import CATALOGUE
