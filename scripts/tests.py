@@ -21,8 +21,11 @@ LANES = {
     "near": ["tests", "--ignore=tests/process", "--ignore=tests/e2e", "--ignore=tests/browser"],
     "process": ["tests/process"],
     "servers": ["tests/e2e", "-m", "each_server"],
-    "product": ["tests/e2e", "tests/browser", "-m", "not each_server"],
+    "product": ["tests/e2e", "tests/browser", "-m", "not each_server and not alone"],
 }
+INTERRUPTED = 2  # pytest's word for it
+ALONE = ["tests/e2e", "-m", "alone"]
+"""What judges the memory of the whole machine: after the lanes, which take and give back much."""
 
 
 def main(arguments: list[str]) -> int:
@@ -39,7 +42,7 @@ def main(arguments: list[str]) -> int:
             for name, chosen in LANES.items()
         }
         signal.signal(signal.SIGTERM, lambda *_: _interrupt(running))
-        failed = []
+        failed, interrupted = [], False
         while running:
             name = _next_to_end(running)
             process, log = running.pop(name)
@@ -47,6 +50,12 @@ def main(arguments: list[str]) -> int:
             print(f"\n== {name}, {time.monotonic() - begun:.0f} s\n{log.read()}", flush=True)
             log.close()
             failed += [name] if process.returncode else []
+            interrupted = interrupted or process.returncode == INTERRUPTED
+        if not interrupted:
+            print(f"\n== alone, from {time.monotonic() - begun:.0f} s on", flush=True)
+            environment = os.environ | {"CORRAL_TESTS": "alone"}
+            alone = subprocess.run([*command, *ALONE], cwd=ROOT, env=environment, check=False)
+            failed += ["alone"] if alone.returncode else []
     print(f"== failed: {', '.join(failed)}" if failed else "== all lanes passed")
     return 1 if failed else 0
 

@@ -17,7 +17,7 @@ from tests.support.gateway import Gateway, gateway
 from tests.support.managing import MIB, Manager
 from tests.support.polling import eventually
 
-pytestmark = [pytest.mark.engine, pytest.mark.slow]
+pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.alone]
 
 NOTICED = 2.0
 """Seconds after which it is known, at the latest."""

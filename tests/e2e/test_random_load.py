@@ -19,7 +19,7 @@ from tests.support.memory_watch import memory_watched
 from tests.support.polling import eventually
 from tests.support.rpc_device import rpc_device
 
-pytestmark = [pytest.mark.engine, pytest.mark.slow]
+pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.alone]
 
 BUDGET = 260 * MIB
 REQUESTS = 500
