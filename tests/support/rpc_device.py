@@ -39,6 +39,10 @@ def _free_port() -> int:
         return found.getsockname()[1]
 
 
+def listens(endpoint: str) -> bool:
+    return _listens(int(endpoint.rpartition(":")[2]))
+
+
 def _listens(port: int) -> bool:
     with socket.socket() as asking:
         return asking.connect_ex(("127.0.0.1", port)) == 0
