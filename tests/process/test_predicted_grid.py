@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import statistics
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -32,7 +31,7 @@ from scheduler.runtime.allocated import MIB, Allocated
 from scheduler.runtime.engines.granted import granted_argv
 from scheduler.runtime.engines.llama_server import LlamaServer
 from tests.support.loaded_engine import loaded
-from tests.support.rpc_device import listens, rpc_device
+from tests.support.rpc_device import rpc_device
 from tests.support.tiny_model import CACHE, real_model, tiny_model
 from tests.support.tiny_projector import tiny_projector
 
@@ -161,35 +160,10 @@ def run_folder() -> Iterator[Path]:
         yield folder
 
 
-class Servers:
-    """Two RPC servers. One of them has been seen to end of itself, twice in five runs, for a reason
-    that was not found: it is started anew, so that its end fails one place and not all others."""
-
-    def __init__(self) -> None:
-        self._stack = contextlib.ExitStack()
-        self._both: list[str] = []
-
-    def endpoints(self) -> list[str]:
-        if not self._both or not all(listens(endpoint) for endpoint in self._both):
-            self.close()
-            self._both = [self._stack.enter_context(rpc_device()) for _ in range(2)]
-        return self._both
-
-    def close(self) -> None:
-        self._stack.close()
-        self._both = []
-
-
 @pytest.fixture(scope="module")
-def servers() -> Iterator[Servers]:
-    both = Servers()
-    yield both
-    both.close()
-
-
-@pytest.fixture
-def endpoints(servers: Servers) -> list[str]:
-    return servers.endpoints()
+def endpoints() -> Iterator[list[str]]:
+    with rpc_device() as first, rpc_device() as second:
+        yield [first, second]
 
 
 def spec_of(preset: Preset, endpoints: list[str]) -> LaunchSpec:

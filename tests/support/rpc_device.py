@@ -24,6 +24,7 @@ def rpc_device() -> Iterator[str]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env={**os.environ, **GIVES_BACK},
+        restore_signals=False,  # SIGPIPE stays ignored: a child that is killed would end it too
     )
     try:
         eventually(lambda: process.poll() is None and _listens(port), "the RPC server listens")
@@ -37,10 +38,6 @@ def _free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return found.getsockname()[1]
-
-
-def listens(endpoint: str) -> bool:
-    return _listens(int(endpoint.rpartition(":")[2]))
 
 
 def _listens(port: int) -> bool:
