@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -44,7 +46,8 @@ def page(thousand: None, desk: Desk) -> Page:
 
 def test_one_of_a_thousand_is_found_opened_and_cloned(page: Page) -> None:
     page.goto(LIST)
-    expect(page.get_by_text("- 1004 presets")).to_be_visible()
+    # Other tests of this gateway may have left some of their own
+    expect(page.get_by_text(re.compile(r"- 10\d\d presets"))).to_be_visible()
 
     page.locator("#searchbar").fill("Animal 777")
     page.locator("#searchbar").press("Enter")
