@@ -115,10 +115,7 @@ class GatewayApp:
                 caller = Caller("")
             else:
                 caller = await self._keys.identify(request.headers)
-            if endpoint.kind is Kind.EVENTS:
-                await self._tell_events(request)
-                return
-            if endpoint.kind not in CARRIED:
+            if endpoint.kind not in {*CARRIED, Kind.EVENTS}:
                 await self._answer(endpoint, request)
                 return
         except Refused as refused:
@@ -129,7 +126,10 @@ class GatewayApp:
             broken = self._unexpected(request)
             await send_refusal(send, broken, dialect_of(path), "", request_id.encode())
             return
-        await self._forward(endpoint, caller, request)
+        if endpoint.kind is Kind.EVENTS:
+            await self._tell_events(request)
+        else:
+            await self._forward(endpoint, caller, request)
 
     async def start(self) -> None:
         await self._started()
@@ -214,10 +214,7 @@ class GatewayApp:
         await send_json(request.send, status, payload, request.id.encode(), headers)
 
     async def _tell_events(self, request: Request) -> None:
-        """Raises Refused while nothing has been sent."""
-        carriers = await self._started()
-        if self._events is None:
-            self._events = ModelEvents(carriers.scheduler, self._listed, self._downloads)
+        """Raises AnswerCut to the server for a client that does not read."""
         task = asyncio.current_task()
         assert task is not None
         watch = Watch(task)
@@ -225,11 +222,14 @@ class GatewayApp:
         watch.queued = True  # at a stop it ends at once
         self._running.add(watch)
         self._none_running.clear()
+        send, told = request.send, request.id.encode()
         try:
-            await self._events.serve(request.send, request.headers, request.id.encode(), watch)
-        except Interrupted as interrupted:
-            if interrupted.cause is not Cause.CLIENT_GONE:
-                await request.send({"type": "http.response.body", "body": b""})
+            carriers = await self._started()
+            if self._events is None:
+                self._events = ModelEvents(carriers.scheduler, self._listed, self._downloads)
+            await self._events.serve(send, request.headers, told, watch)
+        except Refused as refused:
+            await send_refusal(send, refused, dialect_of(request.scope["path"]), "", told)
         finally:
             watch.close()
             self._no_more(watch)

@@ -10,14 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import Any
+
+from django.db import Error as DatabaseError
 
 from proxy.answers import Send
 from proxy.downloads import Downloads
 from proxy.event_words import Event, download_events, events_of, frame, snapshot_event
 from proxy.headers import RawHeaders
-from proxy.watch import Cause, Watch
+from proxy.relay import AnswerCut
+from proxy.watch import Cause, Interrupted, Watch
 from scheduler.client import ConnectionLost, SchedulerClient
 from scheduler.protocol import Happened, Refused
 
@@ -80,22 +83,31 @@ class ModelEvents:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def serve(self, send: Send, headers: RawHeaders, request_id: bytes, watch: Watch) -> None:
-        """Until the client leaves or the gateway stops: raises Interrupted; or Refused, before
-        anything is sent, when the scheduler is away."""
+        """Until the client leaves or the gateway stops. Raises Refused while nothing has been sent,
+        and AnswerCut for a client that does not read."""
         self._listen()
         await self._until_heard()
         reader = _Reader()
         missed = self._missed(headers)
         self._readers.add(reader)  # from here on nothing escapes it
+        begun = False
         try:
             with watch:
                 first = [await self._everything()] if missed is None else missed
                 head = {"type": "http.response.start", "status": 200, "headers": _head(request_id)}
+                begun = True
                 await send(head)
                 for part in first:
                     await self._send(send, part, watch)
                 while True:
                     await self._send(send, await self._next(reader), watch)
+        except Interrupted as interrupted:
+            if interrupted.cause is Cause.SLOW_READER:
+                raise AnswerCut("a reader of events does not read") from None
+            if interrupted.cause is Cause.SHUTDOWN and not begun:
+                raise Refused("shutting_down", "The gateway is shutting down.") from None
+            if interrupted.cause is Cause.SHUTDOWN:
+                await send({"type": "http.response.body", "body": b""})
         finally:
             self._readers.discard(reader)
 
@@ -204,20 +216,24 @@ class ModelEvents:
             reader.fall_behind()
 
     async def _look_at_downloads(self) -> None:
-        before: dict[str, Any] = {}
+        """The first look after a time without readers tells nothing: their snapshot has it."""
+        before: dict[str, Any] | None = None
         while True:
-            if self._readers:
-                now = await self._downloads.entries()
-                gone = before.keys() - now.keys()
-                finished = await self._downloads.finished(gone) if gone else {}
-                self._tell_downloads(download_events(before, now, finished))
-                before = now
+            try:
+                before = await self._downloads_since(before) if self._readers else None
+            except DatabaseError as error:
+                logger.warning("how far downloads are is not known: %s", error)
             await asyncio.sleep(LOOK_AT_DOWNLOADS_SECONDS)
 
-    def _tell_downloads(self, events: Iterable[Event]) -> None:
-        """Without an id: they are told again by what comes next."""
-        for event in events:
-            self._tell_all(frame(event))
+    async def _downloads_since(self, before: dict[str, Any] | None) -> dict[str, Any]:
+        """Told without an id: what comes next tells them again."""
+        now = await self._downloads.entries()
+        if before is not None:
+            gone = before.keys() - now.keys()
+            finished = await self._downloads.finished(gone) if gone else {}
+            for event in download_events(before, now, finished):
+                self._tell_all(frame(event))
+        return now
 
 
 def _head(request_id: bytes) -> list[tuple[bytes, bytes]]:

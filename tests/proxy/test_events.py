@@ -8,9 +8,11 @@ import json
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 
 from proxy import events
 from proxy.events import KEEP_ALIVE
+from proxy.relay import AnswerCut
 
 from .asking import Exchange
 from .fakes import Connection, Received
@@ -186,3 +188,39 @@ async def test_without_a_scheduler_it_is_refused_in_the_dialect(told, monkeypatc
 
     assert exchange.status == 503
     assert exchange.json["error"]["code"] == "scheduler_unavailable"
+
+
+async def test_a_reader_that_never_reads_is_cut_and_holds_nothing(told, monkeypatch):
+    monkeypatch.setattr(events, "KEEP_ALIVE_SECONDS", 0.01)
+    async with told() as h:
+        exchange = reader(h)
+        await until(lambda: frames(exchange))
+        exchange.reading.clear()
+        with pytest.raises(AnswerCut):
+            await exchange.end()
+
+        await h.app.drain(30.0)
+
+
+async def test_a_database_that_fails_for_a_moment_ends_no_news_of_downloads(told, monkeypatch):
+    monkeypatch.setattr(events, "LOOK_AT_DOWNLOADS_SECONDS", 0.01)
+    looks = 0
+
+    class Failing(NoDownloads):
+        async def entries(self) -> dict[str, Any]:
+            nonlocal looks
+            looks += 1
+            if looks < 3:
+                raise OperationalError("locked")
+            progress = {"value": 0.1, "files": {}}
+            coming = {"d": {"status": {"value": "downloading", "progress": progress}}}
+            return coming if looks > 4 else {}
+
+    async with told() as h:
+        h.app._downloads = Failing()
+        exchange = reader(h)
+        await until(lambda: len(frames(exchange)) >= 2)
+        exchange.leave()
+        await exchange.end()
+
+    assert frames(exchange)[1]["data"] == {"status": "downloading"}
