@@ -43,14 +43,12 @@ from proxy.parsing import Parsing
 from proxy.relay import AnswerCut, Reader, Relay
 from proxy.reloading import Reload, reload_asked
 from proxy.stickiness import sticky_of
+from proxy.underway import UnderWay
 from proxy.watch import CLIENT_GONE, Cause, Interrupted, Receive, Watch
 from scheduler.client import SchedulerClient
 from scheduler.protocol import Refused
 
 logger = logging.getLogger(__name__)
-
-CUT_SECONDS = 1.0
-"""After the drain timeout: what the last words to the clients may take."""
 
 READY_SECONDS = 2.0
 
@@ -92,10 +90,7 @@ class GatewayApp:
         self._reload = Reload()
         self._events: ModelEvents | None = None
         self._carriers: Carriers | None = None
-        self._running: set[Watch] = set()
-        self._none_running = asyncio.Event()
-        self._none_running.set()
-        self._draining = False
+        self._under_way = UnderWay()
         self._parsing = Parsing()
         self._room = Room(self._config.body_memory, self._config.spool_limit)
 
@@ -150,26 +145,11 @@ class GatewayApp:
 
     async def drain(self, timeout_seconds: float) -> None:
         """Take no new work; let answers end for that long, cut the rest with an error; close."""
-        self._draining = True
-        for watch in list(self._running):
-            if watch.queued:
-                watch.interrupt(Cause.SHUTDOWN)
-        if not await self._all_ended(timeout_seconds):
-            for watch in list(self._running):
-                watch.interrupt(Cause.SHUTDOWN)
-            await self._all_ended(CUT_SECONDS)
+        await self._under_way.drain(timeout_seconds)
         await self.close()
 
-    async def _all_ended(self, within_seconds: float) -> bool:
-        try:
-            async with asyncio.timeout(within_seconds):
-                await self._none_running.wait()
-        except TimeoutError:
-            return False
-        return True
-
     async def _started(self) -> Carriers:
-        if self._draining:
+        if self._under_way.draining.is_set():
             raise Refused("shutting_down", "The gateway is shutting down.", retry_after_seconds=5.0)
         if self._carriers is None:
             self._carriers = Carriers(
@@ -220,26 +200,22 @@ class GatewayApp:
         watch = Watch(task)
         watch.follow(request.receive, request.scope.get("extensions", {}).get(CLIENT_GONE))
         watch.queued = True  # at a stop it ends at once
-        self._running.add(watch)
-        self._none_running.clear()
         send, told = request.send, request.id.encode()
-        try:
-            carriers = await self._started()
-            if self._events is None:
-                self._events = ModelEvents(carriers.scheduler, self._listed, self._downloads)
-            await self._events.serve(send, request.headers, told, watch)
-        except Refused as refused:
-            await send_refusal(send, refused, dialect_of(request.scope["path"]), "", told)
-        finally:
-            watch.close()
-            self._no_more(watch)
+        with self._under_way.one(watch):
+            try:
+                carriers = await self._started()
+                if self._events is None:
+                    self._events = ModelEvents(carriers.scheduler, self._listed, self._downloads)
+                await self._events.serve(send, request.headers, told, watch)
+            except Refused as refused:
+                await send_refusal(send, refused, dialect_of(request.scope["path"]), "", told)
 
     async def _listed(self) -> list[Any]:
         listed = await self._models.body((await self._started()).scheduler)
         return list(listed["data"])
 
     async def _ready(self) -> tuple[int, dict[str, Any]]:
-        if self._draining:
+        if self._under_way.draining.is_set():
             return 503, {"status": "shutting down"}
         carriers = await self._started()
         try:
@@ -256,8 +232,11 @@ class GatewayApp:
         reader = Reader(request.send, request.id, endpoint.dialect)
         relay = Relay(reader, self._config, watch)
         carriage = Carriage(endpoint, caller, request, relay, watch)
-        self._running.add(watch)
-        self._none_running.clear()
+        with self._under_way.one(watch):
+            await self._carry_or_say_why(carriage)
+
+    async def _carry_or_say_why(self, carriage: Carriage) -> None:
+        request, relay = carriage.request, carriage.relay
         try:
             await self._carry(carriage)
         except Refused as refused:
@@ -274,15 +253,9 @@ class GatewayApp:
         except Exception:
             await relay.fail(self._unexpected(request), carriage.model)
         finally:
-            watch.close()
+            carriage.watch.close()
             if carriage.body is not None:
                 carriage.body.close()
-            self._no_more(watch)
-
-    def _no_more(self, watch: Watch) -> None:
-        self._running.discard(watch)
-        if not self._running:
-            self._none_running.set()
 
     async def _carry(self, carriage: Carriage) -> None:
         request, watch, config = carriage.request, carriage.watch, self._config

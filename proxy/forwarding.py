@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from proxy.abandoned import AbandonedAnswers
+from proxy.attempts import Attempts, broken_off
 from proxy.body import Body
 from proxy.conf import ProxyConfig
 from proxy.filtering import Filtering
@@ -15,15 +16,7 @@ from proxy.relay import Relay
 from proxy.upstream import Answer, UpstreamFailed
 from proxy.watch import Cause, Interrupted, Watch
 from scheduler.client import Lease, SchedulerClient
-from scheduler.protocol import Ended, Refused
-
-UNLOADED = "unloaded"
-"""Why an instance ended that a person unloaded by force (scheduler.core.decisions.Reason)."""
-ATTEMPTS = 2
-LOST_SCHEDULERS = 3
-"""How often a request is asked for again because the scheduler went away under it."""
-
-WORDS = "an administrator can see its last words"
+from scheduler.protocol import Refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +55,7 @@ class Forwarding:
         self._relay = relay
         self._watch = watch
         self._filtered: Body | None = None
-        self._failures = 0
-        self._crashes = 0
-        self._lost = 0
+        self._attempts = Attempts(order.model)
 
     async def run(self) -> None:
         """Raises Refused (the relay knows how it can still be said) or Interrupted."""
@@ -120,7 +111,7 @@ class Forwarding:
         except UpstreamFailed:
             answer.close()
             self._watch.no_limit()
-            await self._judge(lease)
+            await self._attempts.judge(lease)
             return None
         except BaseException:
             self._carriers.abandoned.read_on(lease, answer)
@@ -148,7 +139,7 @@ class Forwarding:
             await self._relay.copy(answer)
         except UpstreamFailed as error:
             answer.close()
-            raise _broken_off(await lease.release(died=True), self._order.model) from error
+            raise broken_off(await lease.release(died=True), self._order.model) from error
         except BaseException:
             self._leave(lease, answer)
             raise
@@ -162,57 +153,6 @@ class Forwarding:
             self._carriers.abandoned.close_stream(lease, answer)
         else:
             self._carriers.abandoned.read_on(lease, answer)
-
-    async def _judge(self, lease: Lease) -> None:
-        """The child died before a byte of its answer. Returns if there is another try."""
-        model = self._order.model
-        ended = await lease.release(died=True)
-        if lease.lost.is_set():
-            self._lost += 1
-            if self._lost > LOST_SCHEDULERS:
-                raise Refused(
-                    "scheduler_unavailable",
-                    "The scheduler went away again and again while this request was under way.",
-                    retry_after_seconds=5.0,
-                )
-            return  # its children went with it: no crash of theirs
-        self._failures += 1
-        if ended is not None and ended.by_itself:
-            self._crashes += 1
-        if ended is not None and ended.reason == UNLOADED:
-            raise _broken_off(ended, model)  # a person ended it: it is not to come back by itself
-        if self._failures < ATTEMPTS:
-            return
-        if self._crashes >= ATTEMPTS:
-            raise Refused(
-                "request_crashes_model",
-                f"Two instances of '{model}' died while this request was under way, the last one"
-                f"{_how(ended)}. It is not tried again here. If it happens once more with this"
-                f" request alone, change the request or the preset's options; {WORDS}.",
-            )
-        raise _broken_off(ended, model)
-
-
-def _broken_off(ended: Ended | None, model: str) -> Refused:
-    """What the client is told when an answer could not be whole."""
-    if ended is None:
-        return Refused("model_died", f"The connection to the instance of '{model}' broke.")
-    if ended.by_itself:
-        return Refused("model_died", f"The instance of '{model}' died{_how(ended)}; {WORDS}.")
-    return Refused(
-        "model_stopped",
-        f"The instance of '{model}' was stopped ({ended.reason}).",
-        retry_after_seconds=1.0,
-    )
-
-
-def _how(ended: Ended | None) -> str:
-    """Never its last words: what a child says while it serves may hold other clients' texts."""
-    if ended is not None and ended.signal is not None:
-        return f" of signal {ended.signal}"
-    if ended is not None and ended.exit_code is not None:
-        return f" with exit code {ended.exit_code}"
-    return ""
 
 
 def interruption(interrupted: Interrupted, config: ProxyConfig) -> Refused | None:
