@@ -10,17 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from itertools import count
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import msgspec
 
 from .calling import call as call
-from .calling import decode_reply, line_of, refused_by, unavailable
+from .calling import unavailable
+from .connection import Connection
+from .connection import ConnectionLost as ConnectionLost
 from .protocol import (
     LONGEST_AGE,
-    UNREADABLE_ID,
     Abandon,
     Acquire,
     Cancel,
@@ -34,11 +34,9 @@ from .protocol import (
     Refused,
     Release,
     Reload,
-    Reply,
     Shutdown,
     Snapshot,
     SnapshotState,
-    Subscribe,
     Unload,
 )
 
@@ -50,15 +48,18 @@ FIRST_PAUSE_SECONDS = 0.02
 LONGEST_PAUSE_SECONDS = 0.5
 
 
-class ConnectionLost(Exception):
-    """The control connection broke before the reply."""
-
-
 class Lease:
     """One request's hold on an instance. It ends by `release`; `abandon` says that its client has
     left while the child still works, and is followed by a `release` when the child has done."""
 
-    def __init__(self, connection: _Connection, granted: Granted) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        granted: Granted,
+        asked: int,
+        draining: asyncio.Event | None = None,
+    ) -> None:
+        """`asked` is the id of the acquire that it was granted for."""
         self.lease = granted.lease
         self.preset = granted.preset
         self.instance = granted.instance
@@ -66,7 +67,10 @@ class Lease:
         self.filters = granted.filters
         self.lost = asyncio.Event()
         """Set when the control connection that held it broke."""
+        self.draining = draining or asyncio.Event()
+        """Of a WebSocket's: set while its instance drains, which waits for the lease's end."""
         self._connection = connection
+        self._asked = asked
         self._over = False
 
     async def release(
@@ -84,6 +88,7 @@ class Lease:
             return None
         self._over = True
         self._connection.leases.discard(self)
+        self._connection.forget(self._asked)
         ask = Release(self._connection.next_id(), self.lease, died, read, cached, answered)
         if not died:
             self._connection.tell(ask)
@@ -109,7 +114,7 @@ class SchedulerClient:
     def __init__(self, socket: Path, reconnect_wait_seconds: float = 30.0) -> None:
         self._socket = socket
         self._reconnect_wait_seconds = reconnect_wait_seconds
-        self._connection: _Connection | None = None
+        self._connection: Connection | None = None
         self._connected = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
 
@@ -154,15 +159,20 @@ class SchedulerClient:
             ask = Acquire(
                 id, preset, tenant, kind, asked_ago, autoload, weight, priority, request, sticky
             )
+            draining = connection.drains_of(id) if kind == "websocket" else None
+            lease: Lease | None = None
             try:
                 ok = await connection.ask(ask)
+                lease = Lease(connection, msgspec.convert(ok, Granted), id, draining)
             except ConnectionLost:
                 continue
             except asyncio.CancelledError:
                 # It may have been granted in this very moment: then the lease ends by this.
                 connection.tell(Cancel(connection.next_id(), ask.id))
                 raise
-            lease = Lease(connection, msgspec.convert(ok, Granted))
+            finally:
+                if lease is None:
+                    connection.forget(id)
             connection.hold(lease)
             return lease
 
@@ -212,7 +222,7 @@ class SchedulerClient:
         except (TimeoutError, ConnectionLost):
             raise unavailable() from None
 
-    async def _within(self, seconds: float) -> _Connection:
+    async def _within(self, seconds: float) -> Connection:
         """The connection, as soon as there is one. Raises Refused."""
         if self._connection is not None:
             return self._connection
@@ -232,7 +242,7 @@ class SchedulerClient:
         while True:
             try:
                 _, connection = await loop.create_unix_connection(
-                    lambda: _Connection(self._lost, loop), str(self._socket)
+                    lambda: Connection(self._lost, loop), str(self._socket)
                 )
             except OSError as failure:
                 logger.debug("no scheduler at %s: %s", self._socket, failure)
@@ -252,126 +262,3 @@ class SchedulerClient:
     def _lost(self) -> None:
         self._connection = None
         self._connected.clear()
-
-
-class _Connection(asyncio.Protocol):
-    """Replies find their asker by the id. What nobody waits for is dropped."""
-
-    def __init__(self, lost: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
-        self._lost = lost
-        self._loop = loop
-        self.broken = asyncio.Event()
-        self.leases: set[Lease] = set()
-        self._askers: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        self._listeners: dict[int, asyncio.Queue[dict[str, Any] | None]] = {}
-        self._ids = count(1)
-        self._received = b""
-        self._unsent: list[bytes] = []
-        self._transport: asyncio.Transport | None = None
-
-    def next_id(self) -> int:
-        return next(self._ids)
-
-    def hold(self, lease: Lease) -> None:
-        if self.broken.is_set():
-            lease.lost.set()
-        else:
-            self.leases.add(lease)
-
-    def tell(self, operation: Operation) -> None:
-        """Without waiting for the reply; into the void when the connection is gone."""
-        self._tell_line(line_of(operation))
-
-    def _tell_line(self, line: bytes) -> None:
-        if not self._unsent:
-            self._loop.call_soon(self._send)
-        self._unsent.append(line)
-
-    def close(self) -> None:
-        """Send what is still to be sent, then close."""
-        self._send()
-        if self._transport is not None:
-            self._transport.close()
-
-    def _send(self) -> None:
-        """All that one turn of the loop has told, in one write: each costs a system call."""
-        lines, self._unsent = self._unsent, []
-        if lines and self._transport is not None and not self._transport.is_closing():
-            self._transport.write(b"\n".join([*lines, b""]))
-
-    async def ask(self, operation: Operation) -> dict[str, Any]:
-        """What the reply's `ok` holds. Raises Refused, or ConnectionLost."""
-        if self._transport is None or self._transport.is_closing():
-            raise ConnectionLost
-        reply: asyncio.Future[dict[str, Any]] = self._loop.create_future()
-        line = line_of(operation)
-        self._askers[operation.id] = reply
-        try:
-            self._tell_line(line)
-            return await reply
-        finally:
-            self._askers.pop(operation.id, None)
-
-    async def subscribe(self) -> AsyncIterator[dict[str, Any]]:
-        """Every reply to a subscription, until the connection breaks: raises ConnectionLost."""
-        if self._transport is None or self._transport.is_closing():
-            raise ConnectionLost
-        ask = Subscribe(self.next_id())
-        told: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
-        self._listeners[ask.id] = told
-        try:
-            self.tell(ask)
-            while (ok := await told.get()) is not None:
-                yield ok
-            raise ConnectionLost
-        finally:
-            self._listeners.pop(ask.id, None)
-            self.tell(Cancel(self.next_id(), ask.id))
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Not by isinstance: uvloop's transports are none of asyncio's classes.
-        self._transport = cast(asyncio.Transport, transport)
-
-    def data_received(self, data: bytes) -> None:
-        *lines, self._received = (self._received + data).split(b"\n")
-        for line in lines:
-            reply = decode_reply(line)
-            if reply.id == UNREADABLE_ID:
-                self._give_up(reply)
-                return
-            self._answer(reply)
-
-    def _give_up(self, reply: Reply) -> None:
-        """One of our lines could not be read, and nobody knows which: its asker would wait on.
-        All are refused, for to ask for the same again would end the same way."""
-        logger.error("the scheduler could not read a line of ours: %s", reply.error)
-        for asker in self._askers.values():
-            if not asker.done():
-                asker.set_exception(refused_by(reply))
-        if self._transport is not None:
-            self._transport.abort()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._transport = None
-        self.broken.set()
-        self._lost()
-        for lease in self.leases:
-            lease.lost.set()
-        self.leases.clear()
-        for asker in self._askers.values():
-            if not asker.done():
-                asker.set_exception(ConnectionLost())
-        for told in self._listeners.values():
-            told.put_nowait(None)
-
-    def _answer(self, reply: Reply) -> None:
-        if (told := self._listeners.get(reply.id)) is not None:
-            told.put_nowait(reply.ok)
-            return
-        asker = self._askers.get(reply.id)
-        if asker is None or asker.done():
-            return
-        if reply.error is not None:
-            asker.set_exception(refused_by(reply))
-        else:
-            asker.set_result(reply.ok or {})

@@ -58,7 +58,8 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 class Acquire(_Operation, tag="acquire", frozen=True):
     """Ask for a lease. `preset` is a name or an alias. `age` is the seconds since the request first
     arrived at the gateway (a retry, or one asked again, keeps its place). `get` asks for a look: it
-    takes no slot and ends by itself after seconds. `weight` and `priority` are the tenant's. Those
+    takes no slot and ends by itself after seconds. The holder of a `websocket` is told later, too,
+    whether its instance drains (Drains). `weight` and `priority` are the tenant's. Those
     of one `sticky` come to the same one of several instances, as long as it has a free slot."""
 
     preset: str
@@ -249,3 +250,10 @@ class Granted(msgspec.Struct, frozen=True, omit_defaults=True):
     instance: int
     address: str
     filters: Filters | None = None
+
+
+class Drains(msgspec.Struct, frozen=True):
+    """What further replies to a granted acquire of kind `websocket` hold: whether its instance
+    drains now. An idle WebSocket is to be closed then, for nobody knows when it will end."""
+
+    draining: bool

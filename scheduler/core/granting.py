@@ -10,7 +10,7 @@ from .instances import Instance, Lease
 from .line import Waiter
 from .sizes import NO_NEED
 from .states import State
-from .values import Kind, PresetName, Refusal, RequestId, TenantId
+from .values import Kind, PresetName, Refusal, RequestId
 from .wait_queue import Entry
 
 USES = frozenset({Kind.POST, Kind.WEBSOCKET})
@@ -45,7 +45,7 @@ class Granting:
         if waiter.kind is not Kind.GET:
             instance.unwanted = False
         if waiter.kind in USES:
-            self._lease(waiter.request, instance, waiter.tenant, waiter.weight, now)
+            self._lease(waiter, instance, waiter.weight, now)
         else:
             self._shares.leave(waiter.tenant)
             if waiter.kind is Kind.GET:
@@ -55,17 +55,18 @@ class Granting:
     def at_once(self, event: Requested, instance: Instance, weight: float, now: float) -> Grant:
         """Nobody waits before it."""
         instance.unwanted = False
-        self._lease(event.request, instance, event.tenant, weight, now)
+        self._lease(event, instance, weight, now)
         return Grant(event.request, instance.id)
 
     def _lease(
-        self, request: RequestId, instance: Instance, tenant: TenantId, weight: float, now: float
+        self, asked: Waiter | Requested, instance: Instance, weight: float, now: float
     ) -> None:
         # Charged in advance, so that who has many under way does not count as one who has none.
         charged = self._learned.known_answer(instance.preset.name)
-        self._shares.charge(tenant, charged, now)
+        self._shares.charge(asked.tenant, charged, now)
         instance.last_used, instance.used = now, True
-        self._fleet.take_lease(request, instance, Lease(tenant, weight, now, charged))
+        lease = Lease(asked.tenant, weight, now, charged, socket=asked.kind is Kind.WEBSOCKET)
+        self._fleet.take_lease(asked.request, instance, lease)
 
     def end(
         self, request: RequestId, now: float, *, answered: bool, tokens: int | None = None
@@ -76,7 +77,7 @@ class Granting:
         elif not self._fleet.end_look(request):
             instance = self._fleet.leases.get(request)
             if instance is not None and (lease := self.end_lease(request, instance, now)):
-                if answered:
+                if answered and not lease.socket:
                     self._learned.note_answer(instance.preset.name, now - lease.since, tokens)
                 self.settle(lease, now, tokens)
 

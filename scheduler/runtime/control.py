@@ -27,6 +27,7 @@ from scheduler.protocol import (
     Cancel,
     Devices,
     DevicesState,
+    Drains,
     Ended,
     ErrorBody,
     Explain,
@@ -56,6 +57,7 @@ from .line_splitter import LineSplitter
 from .operations import Operations
 from .refusals import request_unknown
 from .replies import written
+from .unreadable import id_of, unreadable
 
 _Told = Explained | WaitersPage | DevicesState | FitAnswer
 
@@ -165,7 +167,7 @@ class _Connection(asyncio.Protocol):
         try:
             operation = _decode(line)
         except (msgspec.DecodeError, RecursionError) as problem:
-            self._refuse(_id_of(line), _unreadable(line, problem))
+            self._refuse(id_of(line), unreadable(line, problem))
             return
         try:
             self._do(operation)
@@ -178,7 +180,8 @@ class _Connection(asyncio.Protocol):
             case Acquire(id=id):
                 self._unused(id)
                 answer = partial(self._granted, id, operation.preset)
-                self._requests[id] = self._operations.acquire(operation, answer)
+                drains = partial(self._drains, id) if operation.kind == "websocket" else None
+                self._requests[id] = self._operations.acquire(operation, answer, drains)
             case Cancel(target=target):
                 if (request := self._requests.pop(target, None)) is not None:
                     self._leases.pop(request, None)
@@ -293,6 +296,9 @@ class _Connection(asyncio.Protocol):
         )
         self._ok(id, msgspec.to_builtins(granted))
 
+    def _drains(self, id: int, draining: bool) -> None:
+        self._ok(id, msgspec.to_builtins(Drains(draining)))
+
     def _done(self, id: int, refusal: Refused | None) -> None:
         if refusal is None:
             self._ok(id)
@@ -372,27 +378,3 @@ def _socket_file(path: Path) -> Iterator[None]:
         yield
     finally:
         path.unlink(missing_ok=True)
-
-
-class _AnyLine(msgspec.Struct):
-    id: int = UNREADABLE_ID
-    op: str = ""
-
-
-def _id_of(line: bytes) -> int:
-    """The id of a line that is no operation, as far as it has one."""
-    try:
-        return msgspec.json.decode(line, type=_AnyLine).id
-    except (msgspec.DecodeError, RecursionError):
-        return UNREADABLE_ID
-
-
-def _unreadable(line: bytes, problem: Exception) -> Refused:
-    try:
-        asked = msgspec.json.decode(line, type=_AnyLine).op
-    except (msgspec.DecodeError, RecursionError):
-        return Refused("invalid_request", f"not a line of the protocol: {problem}")
-    known = {type.__struct_config__.tag for type in Operation.__args__}
-    if asked and asked not in known:
-        return Refused("unknown_operation", f"there is no operation '{asked[:100]}'")
-    return Refused("invalid_request", str(problem))

@@ -78,8 +78,11 @@ class Operations:
         self._autoload = autoload
         self._ids = count(1)
 
-    def acquire(self, asked: Acquire, answer: Answer) -> RequestId:
-        """`answer` is called once, unless the request is cancelled before."""
+    def acquire(
+        self, asked: Acquire, answer: Answer, draining: Callable[[bool], None] | None = None
+    ) -> RequestId:
+        """`answer` is called once, unless the request is cancelled before; `draining` whenever the
+        instance that it was granted begins to drain, or drains no more."""
         request = RequestId(next(self._ids))
         arrived = self._owner.clock() - max(0.0, asked.age)
 
@@ -91,7 +94,16 @@ class Operations:
                 return
             kind, tenant = Kind(asked.kind), TenantId(asked.tenant)
             priority = Priority[asked.priority.upper()]
-            known = Asked(preset, granted, kind, arrived, tenant, priority, asked.request)
+            known = Asked(
+                preset,
+                granted,
+                kind,
+                arrived,
+                tenant,
+                priority,
+                asked.request,
+                draining=draining,
+            )
             self._owner.waiting.add(request, known)
             self._owner.handle(
                 Requested(

@@ -32,12 +32,9 @@ from scheduler.core.events import (
     Cancelled,
     Event,
     Exited,
-    LoadingReported,
     PresetsChanged,
     ReadyReported,
     ShutdownAsked,
-    Silent,
-    SleepingReported,
     Ticked,
 )
 from scheduler.core.planner import Planner
@@ -52,6 +49,7 @@ from .instance_run import InstanceRun, News, Told
 from .measures import Look, Measures
 from .memory import why_there
 from .memory_side import Memory
+from .news import log_news
 from .offer import Offer, problem_of
 from .record import Allocated, Decided, Gone, Loaded, Record, Started
 from .refusals import preset_invalid
@@ -61,14 +59,6 @@ logger = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS = 1.0
 SHORTEST_WAIT_SECONDS = 0.002
-
-_WORDS = {
-    LoadingReported: "loading",
-    ReadyReported: "ready",
-    AllocationReported: "says what it has allocated",
-    SleepingReported: "sleeping",
-    Silent: "does not answer",
-}
 
 _USABLE = frozenset({State.LOADING, State.LOADED, State.SLEEPING})
 
@@ -249,8 +239,10 @@ class Owner:
                 self.begin(self._woken(run), f"wake-{instance}")
             case Drain(instance, reason, for_preset, figures):
                 self._write("drain", instance, reason, for_preset, figures)
+                self._tell_draining(instance, draining=True)
             case Undrain(instance, reason):
                 self._write("undrain", instance, reason)
+                self._tell_draining(instance, draining=False)
             case AskExit(instance, reason, for_preset, figures):
                 self._write("ask_exit", instance, reason, for_preset, figures)
                 self._leave(instance, reason).ask_exit()
@@ -267,6 +259,11 @@ class Owner:
                 self._wake_at = when  # the last one said is the one that holds
             case _:
                 assert_never(decision)
+
+    def _tell_draining(self, instance: InstanceId, *, draining: bool) -> None:
+        drained = self.planner.instances.get(instance)
+        if drained is not None:
+            self.waiting.tell_draining(drained.leases, draining=draining)
 
     def _start(
         self,
@@ -332,7 +329,7 @@ class Owner:
             self._record(Allocated(run.instance, news.need))
         if isinstance(news, ReadyReported):
             self._record(Loaded(run.instance, run.pid, run.argv))
-        logger.log(_level(run, news), "%s: %s", run.name, _WORDS[type(news)])
+        log_news(run, news)
         # Its exit is posted after its last line, but by another task: it may have been handled.
         self.post(lambda: self.handle(news) if run.instance in self.runs else None)
 
@@ -382,12 +379,6 @@ class Owner:
                 _killed_in_time(run, self.offer.stop_timeout_seconds(run.spec)),
                 f"stop-{run.instance}",
             )
-
-
-def _level(run: InstanceRun, news: News) -> int:
-    if isinstance(news, Silent):
-        return logging.WARNING
-    return logging.DEBUG if run.progress else logging.INFO  # each step of a load is much
 
 
 async def _killed_in_time(run: InstanceRun, seconds: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from scheduler.core.values import NO_TENANT, Kind, Priority, Refusal, RequestId, TenantId
@@ -30,6 +30,7 @@ class Asked:
     text: str = ""  # what its client knows it by
     run: InstanceRun | None = None
     granted_at: float = 0.0
+    draining: Callable[[bool], None] | None = None  # tells its holder whether the instance drains
 
 
 class Waiting:
@@ -63,6 +64,13 @@ class Waiting:
         else:
             asked.run = run
         asked.answer(run)
+
+    def tell_draining(self, requests: Iterable[RequestId], *, draining: bool) -> None:
+        """Those of them that want to know: their instance takes no new one, or does again."""
+        for request in requests:
+            asked = self._asked.get(request)
+            if asked is not None and asked.draining is not None:
+                asked.draining(draining)
 
     def rejected(self, request: RequestId, refusal: Refusal, known: Sequence[str]) -> str | None:
         """The name of the preset that it waited for; None when it has left."""

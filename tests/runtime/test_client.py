@@ -7,6 +7,8 @@ import asyncio
 import pytest
 
 from scheduler.client import Lease, SchedulerClient, call
+from scheduler.core.planner import Planner
+from scheduler.core.values import Config
 from scheduler.protocol import LINE_LIMIT, Ping, Refused, Snapshot, Unload
 
 from .serving import client_of, listening, serving, socket_path
@@ -47,6 +49,48 @@ async def test_an_abandoned_lease_counts_until_it_is_released():
         await client.ping()
 
         assert stage.leases() == 0
+
+
+async def test_the_holder_of_a_websocket_is_told_that_its_instance_drains():
+    async with serving() as (stage, socket), client_of(socket) as client:
+        lease = await client.acquire("a", kind="websocket")
+        other = await client.acquire("b")
+        assert not lease.draining.is_set()
+
+        await client.unload("a")
+        async with asyncio.timeout(PATIENCE):
+            await lease.draining.wait()
+        await lease.release()
+        await until(lambda: [run.spec.preset for run in stage.owner.runs.values()] == ["b"])
+
+        assert not other.draining.is_set()
+        assert not stage.owner.waiting.waits(lease.lease)
+
+
+async def test_it_is_told_also_when_the_drain_is_undone():
+    planner = Planner(Config(models_max=1, max_wait_seconds=0.0))
+    async with serving(planner=planner) as (stage, socket), client_of(socket) as client:
+        lease = await client.acquire("a", kind="websocket")
+        waiting = asyncio.create_task(client.acquire("b"))
+        async with asyncio.timeout(PATIENCE):
+            await lease.draining.wait()
+
+        waiting.cancel()
+        await until(lambda: not lease.draining.is_set())
+
+        assert stage.leases() == 1
+
+
+async def test_a_drain_in_the_moment_of_the_grant_is_not_missed():
+    async with serving() as (stage, socket), client_of(socket) as client:
+        asking = asyncio.create_task(client.acquire("a", kind="websocket"))
+        await until(lambda: stage.leases() == 1)
+        unloading = asyncio.create_task(client.unload("a"))
+
+        lease = await asking
+        await unloading
+        async with asyncio.timeout(PATIENCE):
+            await lease.draining.wait()
 
 
 async def test_a_refusal_is_raised_with_its_code_and_its_wait():

@@ -93,6 +93,18 @@ def test_a_websocket_counts_as_use_when_it_begins():
     assert story.ask(4, "c") == [AskExit(2, Reason.EVICTED, "c")]
 
 
+def test_how_long_a_websocket_lasted_says_nothing_of_answers():
+    story = Story("a", "b", models_max=1)
+    story.busy(1, "a")
+    story.release(1, after=10.0)
+    story.ask(2, "a", Kind.WEBSOCKET)
+    story.release(2, after=3600.0)
+    story.ask(3, "a")
+    story.ask(4, "b")
+
+    assert 0 < story.planner.retry_after("b", story.now) < 120
+
+
 def test_a_release_is_no_use():
     story = Story("a", "b", "c", models_max=2)
     story.busy(1, "a")
