@@ -74,6 +74,8 @@ class Door:
         if event.preset not in self._presets:
             return Refusal(Code.MODEL_NOT_FOUND)
         failure = self._failures.backing_off(event.preset, now)
+        if failure is not None and self._presets[event.preset].remote:
+            return Refusal(Code.UPSTREAM_UNAVAILABLE, failure.until - now, failure.exit)
         if failure is not None and current is None and event.kind is not Kind.LOAD:
             # A4: nothing is evicted meanwhile for a load that would fail again.
             return Refusal(Code.MODEL_BACKING_OFF, failure.until - now, failure.exit)

@@ -11,6 +11,7 @@ from .books import Books
 from .decisions import Decision, Reason
 from .granting import Granting
 from .instances import Instance
+from .remotes import Remotes
 from .states import State
 from .values import Code, PresetName, PresetSpec, Refusal
 
@@ -24,7 +25,8 @@ def _takes_otherwise(new: PresetSpec, old: PresetSpec) -> bool:
 
 
 class Edits:
-    def __init__(self, books: Books, granting: Granting) -> None:
+    def __init__(self, books: Books, granting: Granting, remotes: Remotes) -> None:
+        self._remotes = remotes
         self._books = books
         self._presets = books.presets
         self._fleet = books.fleet
@@ -54,6 +56,7 @@ class Edits:
                 # What was taken beyond the old figures is in the new ones.
                 self._books.surplus.pop(name, None)
         self._take_over_surplus(edited)
+        self._remotes.take_over(edited, now)
         self._presets.clear()
         self._presets.update(edited)
         self._books.edits += 1
@@ -89,14 +92,18 @@ class Edits:
         elif spec is not None:
             # Its options are the old ones; its policy is not.
             old = instance.preset
-            kept = replace(spec, fingerprint=old.fingerprint, parallel=old.parallel)
+            kept = replace(
+                spec, fingerprint=old.fingerprint, parallel=old.parallel, remote=old.remote
+            )
             self._fleet.set_policy(instance, kept)
         else:
             self._fleet.set_policy(instance, instance.preset)
         if spec is None and instance.drains_for_an_entry:
             return [leaving.drain(instance, Reason.REMOVED)]  # whoever it drained for may go
-        if not instance.stale or instance.leaving or (spec is not None and instance.busy):
+        if not instance.stale or instance.leaving:
             return []
+        if spec is not None and instance.busy and not spec.remote:
+            return []  # what is elsewhere is there at once: the child ends what it has begun
         return [leaving.leave(instance, Reason.REMOVED if spec is None else Reason.REPLACED, now)]
 
     def _may_undrain(self, instance: Instance) -> bool:

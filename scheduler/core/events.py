@@ -60,6 +60,15 @@ class Abandoned:
 
 
 @dataclass(frozen=True, slots=True)
+class RemoteHeard:
+    """What runs elsewhere began to answer the request, or failed it: `failed` says how, in words
+    that hold nothing of a client's."""
+
+    request: RequestId
+    failed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SlotsSeen:
     """A reading of the child's /slots: abandoned leases beyond `busy` have ended."""
 
@@ -155,6 +164,7 @@ Event = (
     | Cancelled
     | Released
     | Abandoned
+    | RemoteHeard
     | SlotsSeen
     | LoadingReported
     | ReadyReported

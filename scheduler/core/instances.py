@@ -125,12 +125,18 @@ class Instance:
         """A6; not one that was unloaded, edited or deleted."""
         return self.state is State.DRAINING and self.reason is Reason.EVICTED
 
+    @property
+    def remote(self) -> bool:
+        """No child: it runs elsewhere, and takes no room here."""
+        return self.preset.remote
+
     def runs(self, spec: PresetSpec | None) -> bool:
         """Was it started with these options?"""
         return (
             spec is not None
             and spec.fingerprint == self.preset.fingerprint
             and spec.parallel == self.preset.parallel
+            and spec.remote == self.preset.remote
         )
 
     def advance(self, cue: Cue) -> None:
@@ -180,7 +186,8 @@ def _together(sticky: str, instance: InstanceId) -> int:
 
 
 class Fleet:
-    """All living instances, in the order of their ids, and who holds a lease on which."""
+    """All living instances, in the order of their ids, and who holds a lease on which. What runs
+    elsewhere stands apart, in `remotes`: whoever counts, chooses or ends children never sees it."""
 
     def __init__(self, oversubscribe: float = 1.0) -> None:
         self.instances: dict[InstanceId, Instance] = {}
@@ -194,6 +201,7 @@ class Fleet:
         self.pinned: dict[InstanceId, Instance] = {}
         self.stale: dict[InstanceId, Instance] = {}
         """Those that were started with other options than their preset now has."""
+        self.remotes: dict[PresetName, Instance] = {}
         self._oversubscribe = oversubscribe
         self._by_preset: dict[PresetName, dict[InstanceId, Instance]] = {}
         self._ids = count(1)
@@ -208,6 +216,8 @@ class Fleet:
         """Of the preset's instances that are not on their way out the one that is nearest to
         answering: of those that are loaded the one with the fewest leases, and one of an old
         version only where there is no other."""
+        if (remote := self.remotes.get(preset)) is not None:
+            return remote
         siblings = self._by_preset.get(preset)
         if siblings is None:
             return None
@@ -221,7 +231,7 @@ class Fleet:
         """The same for those who want to come to the same instance each time, as long as it has a
         free slot: the one that a hash of both names."""
         siblings = self._by_preset.get(preset)
-        if not sticky or siblings is None or len(siblings) == 1:
+        if not sticky or siblings is None or len(siblings) == 1 or preset in self.remotes:
             return self.current(preset)
         free = [i for i in siblings.values() if i.has_free_slot and not i.stale]
         return max(free, key=lambda i: (_together(sticky, i.id), i.id), default=None) or (
@@ -263,6 +273,21 @@ class Fleet:
         self.set_policy(instance, preset)
         return instance
 
+    def set_remote(self, preset: PresetSpec, now: float, *, limit: int) -> Instance:
+        """From now on it is another one: leases that the one before holds run on, and count for
+        nothing. It is there from the first moment."""
+        instance = Instance(
+            InstanceId(next(self._ids)), preset, now, now, limit=limit, touched=self.touched
+        )
+        instance.advance(Cue.READY)
+        instance.loaded_at = now
+        self.remotes[preset.name] = instance
+        return instance
+
+    def drop_remote(self, preset: PresetName) -> None:
+        instance = self.remotes.pop(preset)
+        self.touched[instance.id] = instance
+
     def set_policy(self, instance: Instance, preset: PresetSpec) -> None:
         """What its preset now says; its options are the same."""
         instance.preset = preset
@@ -285,7 +310,7 @@ class Fleet:
 
     def _note_readers(self, instance: Instance) -> None:
         instance.mean_weight_known = None
-        if instance.busy:
+        if instance.busy or instance.remote:
             self.unread.pop(instance.id, None)
         else:
             self.unread[instance.id] = instance

@@ -36,6 +36,9 @@ class Learned:
 
     def note_answer(self, preset: PresetName, seconds: float, tokens: int | None) -> None:
         self._answers[preset] = _smoothed(self._answers.get(preset), seconds)
+        spec = self._presets.get(preset)
+        if spec is not None and spec.remote:
+            return  # how fast that is says nothing of this machine
         self._any_answer = _smoothed(self._any_answer, seconds)
         if tokens and seconds > 0 and tokens / seconds < _FASTEST:
             self.tokens_per_second = _smoothed(self.tokens_per_second, tokens / seconds)

@@ -32,6 +32,7 @@ from .events import (
     PresetsChanged,
     ReadyReported,
     Released,
+    RemoteHeard,
     Requested,
     ShutdownAsked,
     Silent,
@@ -48,6 +49,7 @@ from .granting import Granting
 from .instances import Instance
 from .ledger import Ledger
 from .over_limit import OverLimit
+from .remotes import Remotes
 from .room import Room
 from .siting import Siting
 from .states import State
@@ -77,7 +79,8 @@ class Planner:
         self._door = Door(books, self._admission, self._estimates, self._granting)
         self._children = Children(books, self._granting)
         self._over_limit = OverLimit(books, eviction, self._draining)
-        self._edits = Edits(books, self._granting)
+        self._remotes = Remotes(books, self._granting)
+        self._edits = Edits(books, self._granting, self._remotes)
         self._timer = Timer()
         self._now = -_NEVER
         self._next_deadline = _NEVER  # the earliest of the instances', or earlier
@@ -96,6 +99,11 @@ class Planner:
     @property
     def instances(self) -> Mapping[InstanceId, Instance]:
         return self._fleet.instances
+
+    @property
+    def remotes(self) -> Mapping[PresetName, Instance]:
+        """What runs elsewhere, and takes requests."""
+        return self._fleet.remotes
 
     @property
     def failures(self) -> Mapping[PresetName, Failure]:
@@ -175,6 +183,8 @@ class Planner:
             case Abandoned(request):
                 if not self._fleet.abandon_lease(request):
                     self._granting.end(request, now, answered=False)
+            case RemoteHeard(request, failed):
+                return self._remotes.hear(request, failed, now)
             case (
                 LoadingReported()
                 | ReadyReported()
@@ -243,6 +253,12 @@ class Planner:
         self._fleet.touched.clear()
         for instance in touched:
             preset = instance.preset.name
+            if instance.remote:
+                if preset in self._queue.entries:
+                    self._queue.touched[preset] = None
+                decisions += self._children.note_time(instance, now)
+                self._watch(instance)
+                continue
             busy = instance.busy
             if instance.changed or not busy:
                 self._look_for_room, instance.changed = True, False
@@ -299,7 +315,7 @@ class Planner:
     def _note_deadlines(self, now: float) -> list[Decision]:
         self._next_deadline = _NEVER
         decisions: list[Decision] = []
-        for instance in list(self._fleet):
+        for instance in [*self._fleet, *self._fleet.remotes.values()]:
             decisions += self._children.note_time(instance, now)
             self._watch(instance)
         return decisions

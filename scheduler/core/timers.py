@@ -20,6 +20,7 @@ def idle_end(instance: Instance, config: Config, *, wanted: bool) -> float | Non
     if (
         seconds is None
         or seconds < 0
+        or instance.remote
         or wanted
         or instance.leases
         or instance.preset.pinned

@@ -62,6 +62,7 @@ class Code(StrEnum):
     QUEUE_TIMEOUT = auto()
     UNLOADED = auto()  # a person unloaded the model while this one waited for its load
     SHUTTING_DOWN = auto()
+    UPSTREAM_UNAVAILABLE = auto()  # a remote failed again and again, and is left alone for now
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,7 @@ class PresetSpec:
     placement_now: bool = False  # it takes the best place there is, not the best there could be
     replicas: int = 1  # as many instances at once, at most
     sharing: Sharing = NO_GROUP  # beside whom it may be loaded
+    remote: bool = False  # it runs elsewhere: nothing is loaded for it, and it takes no room here
 
     @property
     def shape(self) -> Shape | None:
@@ -154,3 +156,4 @@ class Config:
     measure_wait_seconds: float = 10.0
     returning_seconds: float = 5.0
     broken_after: int = 3  # failed loads in a row of what has loaded before
+    remote_broken_after: int = 5  # failures in a row of what runs elsewhere
