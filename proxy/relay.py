@@ -50,7 +50,7 @@ class Relay:
 
         Raises UpstreamFailed or Interrupted; `finish` or `fail` must follow.
         """
-        if answer.is_stream:
+        if answer.is_stream and not answer.is_encoded:
             self._frames = WholeFrames()
         with self._watch as watch:
             await self._start(answer)

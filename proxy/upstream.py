@@ -40,6 +40,8 @@ class Answer(asyncio.Protocol):
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
         self.is_stream = False
+        self.is_encoded = False
+        """Its bytes are packed: nothing can be seen in them, nor said between them."""
         self.first = b""
         self.begun = False
         self._loop = loop
@@ -242,6 +244,8 @@ class Answer(asyncio.Protocol):
             elif name == b"content-type":
                 kind = value.partition(b";")[0].strip().lower()
                 self.is_stream = kind == b"text/event-stream"
+            elif name == b"content-encoding":
+                self.is_encoded = value.lower() != b"identity"
         self._ends_with_connection = length is None and not chunked
         if length is not None and length <= LONGEST_WHOLE:
             self._whole = length

@@ -24,3 +24,16 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 def pytest_configure(config: pytest.Config) -> None:
     """A hash as it is made for people takes half a second, for each account of each test."""
     django_settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """daphne is not asked for what only uvicorn can do: such a pair is no test."""
+    impossible = [
+        item
+        for item in items
+        if item.get_closest_marker("uvicorn_only")
+        and "daphne" in getattr(getattr(item, "callspec", None), "params", {}).values()
+    ]
+    if impossible:
+        config.hook.pytest_deselected(items=impossible)
+        items[:] = [item for item in items if item not in impossible]

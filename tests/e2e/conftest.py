@@ -29,21 +29,10 @@ Preset.objects.create(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """daphne is not asked for what only uvicorn can do: such a pair is no test. What is asked of
-    each way of serving is a lane of its own (scripts/tests.py)."""
+    """What is asked of each way of serving is a lane of its own (scripts/tests.py)."""
     for item in items:
         if "variant" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.each_server)
-    impossible = [
-        item
-        for item in items
-        if item.get_closest_marker("uvicorn_only")
-        and getattr(item, "callspec", None)
-        and item.callspec.params.get("variant") == "daphne"
-    ]
-    if impossible:
-        config.hook.pytest_deselected(items=impossible)
-        items[:] = [item for item in items if item not in impossible]
 
 
 @pytest.hookimpl(wrapper=True)

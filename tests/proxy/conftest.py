@@ -9,22 +9,8 @@ import pytest
 
 from proxy.conf import ProxyConfig
 from proxy.consumers import GatewayApp
-from scheduler.protocol import Refused
 
-from .fakes import FakeChild, FakeScheduler, Script, fake_child
-
-
-class NoDownloads:
-    """Nothing is being fetched, and no database is asked."""
-
-    async def entries(self) -> dict[str, Any]:
-        return {}
-
-    async def instead_of(self, refused: Refused, model: str) -> Refused:
-        return refused
-
-    async def close(self) -> None:
-        pass
+from .fakes import FakeChild, FakeScheduler, NoDownloads, Script, fake_child
 
 
 class House:

@@ -185,6 +185,19 @@ class FakeScheduler:
             raise Refused("scheduler_unavailable", "away", retry_after_seconds=5.0)
 
 
+class NoDownloads:
+    """Nothing is being fetched, and no database is asked."""
+
+    async def entries(self) -> dict[str, Any]:
+        return {}
+
+    async def instead_of(self, refused: Refused, model: str) -> Refused:
+        return refused
+
+    async def close(self) -> None:
+        pass
+
+
 @dataclass
 class Received:
     """A request as the child read it."""
