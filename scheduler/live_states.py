@@ -66,10 +66,13 @@ class Victim(msgspec.Struct, frozen=True):
     preset: str
 
 
-HoldupName = Literal["turn", "loader", "room", "busy", "memory", "measuring", "load", "slot"]
+HoldupName = Literal[
+    "turn", "loader", "room", "busy", "memory", "detached", "measuring", "load", "slot"
+]
 """What a queued preset waits for: that others are loaded first; that another load ends; that its
-victims have gone; that one of those who answer drains; that other programs free memory; that it is
-measured; its own load; a free slot."""
+victims have gone; that one of those who answer drains; that other programs free memory; that one of
+those who answer becomes idle, for its clients have lost their connection; that it is measured; its
+own load; a free slot."""
 
 
 class QueueEntry(msgspec.Struct, frozen=True):

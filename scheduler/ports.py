@@ -45,6 +45,7 @@ _HELD_UP: dict[HoldupName, str] = {
     "room": "another model makes way",
     "busy": "all that could make way are answering",
     "memory": "other programs use the memory that it needs",
+    "detached": "its clients have gone, and all that could make way are answering",
     "measuring": "what it takes in memory is being measured",
     "slot": "all its slots are answering",
 }

@@ -20,7 +20,7 @@ from .instances import Instance
 from .line import Place
 from .loaders import Loaders
 from .making_room import MakingRoom
-from .room import Room
+from .room import Room, Shortage
 from .siting import NoPlace, Siting
 from .starting import Need, Starting, need_with
 from .values import Code, PresetName, Refusal
@@ -37,11 +37,14 @@ class Outcome(Enum):
     WAITS_FOR_LOADER = auto()
     WAITS_FOR_ROOM = auto()
     WAITS_FOR_FIGURES = auto()  # it is being measured: others go on (L5)
+    WAITS_FOR_IDLE = auto()  # nobody is drained for whose clients have gone: others go on (A9)
     WAITS_FOR_OTHERS = auto()  # what is not Corral's stands in its way: others go on (A6)
 
 
 Step = tuple[Outcome, list[Decision]]
-SKIPPED = frozenset({Outcome.WAITS_FOR_FIGURES, Outcome.WAITS_FOR_OTHERS})
+SKIPPED = frozenset({Outcome.WAITS_FOR_FIGURES, Outcome.WAITS_FOR_OTHERS, Outcome.WAITS_FOR_IDLE})
+LOOKED_AT = 16
+"""How many of those for which nobody is drained are tried in a step: a look is dear."""
 
 
 class Admission:
@@ -185,10 +188,15 @@ class Admission:
             return Outcome.WAITS_FOR_LOADER, []
         decisions = self._making_room.make(entry, shortage, now)
         if self._making_room.waits(entry):
-            return Outcome.WAITS_FOR_ROOM, decisions
+            return self._waits_for_room(entry, shortage), decisions
         decisions += self._loaders.free_one(entry, now)
         decisions.append(self._starting.start(entry, now, beside=False))
         return Outcome.MOVED_ON, decisions
+
+    def _waits_for_room(self, entry: Entry, shortage: Shortage) -> Outcome:
+        if self._making_room.needs_a_drain(entry, shortage):
+            return Outcome.WAITS_FOR_IDLE
+        return Outcome.WAITS_FOR_ROOM
 
     # Those that are skipped -----------------------------------------------------
 
@@ -228,6 +236,7 @@ class Admission:
 
     def _look_at_skipped_again(self, now: float) -> None:
         """Only when something has changed that they wait for: a look at each of many is dear."""
+        self._look_at_detached_again()
         rests_on = self._ledger.version, tuple(self._fleet.pinned), self._books.edits
         due = self.next_look is not None and self.next_look <= now
         if rests_on == self._skipped_by and not due:
@@ -241,6 +250,15 @@ class Admission:
             if entry is not None and self._starting.need(entry) is not Need.NOTHING:
                 self._order.put(entry)
         self.skipped.clear()
+
+    def _look_at_detached_again(self) -> None:
+        """A few in each step, in turn: whatever ends may be what they wait for."""
+        waiting = [p for p, why in self.skipped.items() if why is Outcome.WAITS_FOR_IDLE]
+        for preset in waiting[:LOOKED_AT]:
+            entry = self._queue.entries.get(preset)
+            del self.skipped[preset]
+            if entry is not None and self._starting.need(entry) is not Need.NOTHING:
+                self._order.put(entry)
 
     def _look_again(self, due: float) -> None:
         if self.next_look is None or due < self.next_look:
@@ -265,7 +283,7 @@ class Admission:
             return Outcome.WAITS_FOR_LOADER, []
         decisions = self._making_room.make(entry, shortage, now)
         if not self._room.free_now(entry):
-            return Outcome.WAITS_FOR_ROOM, decisions
+            return self._waits_for_room(entry, shortage), decisions
         return Outcome.MOVED_ON, [
             *decisions,
             *self._loaders.free_one(entry, now),

@@ -13,6 +13,7 @@ from .events import (
     Silent,
     SleepingReported,
     SlotsSeen,
+    StreamsHeld,
 )
 from .failures import failed_to_load
 from .granting import Granting
@@ -29,6 +30,7 @@ Heard = (
     | AllocationReported
     | SleepingReported
     | SlotsSeen
+    | StreamsHeld
     | Silent
     | Exited
 )
@@ -62,6 +64,8 @@ class Children:
                 self._note_sleep(instance, now)
             case SlotsSeen(_, busy):
                 self._end_abandoned(instance, busy, now)
+            case StreamsHeld(_, unread):
+                instance.holds_unread = unread
             case Silent():
                 return self._replace_hung(instance, now)
             case Exited(_, exit):

@@ -192,6 +192,7 @@ class Draining:
             and not head.room
             and self._fleet.current(head.preset) is None
             and not head.startup_only
+            and not head.waits_for_nobody
             and not self._siting.settle(head, self._presets[head.preset])
             and bool(self._room.shortage(head, staying=(instance.id,)))
             and not self._room.shortage(head)

@@ -44,6 +44,14 @@ class Cancelled:
 
 
 @dataclass(frozen=True, slots=True)
+class Detached:
+    """A waiter's client has lost its connection, and may come back for the answer: it starts no
+    drain any more, and waits for `detached_wait_seconds` at most (A9)."""
+
+    request: RequestId
+
+
+@dataclass(frozen=True, slots=True)
 class Released:
     """The lease is over and its slot is idle. Harmless when the lease has ended already. `tokens`
     were computed for it (read, less those from the cache, and answered); None: nobody counted."""
@@ -74,6 +82,14 @@ class SlotsSeen:
 
     instance: InstanceId
     busy: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsHeld:
+    """Whether the child holds streams that have ended and that nobody has read to their end."""
+
+    instance: InstanceId
+    unread: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +178,12 @@ class Ticked:
 Event = (
     Requested
     | Cancelled
+    | Detached
     | Released
     | Abandoned
     | RemoteHeard
     | SlotsSeen
+    | StreamsHeld
     | LoadingReported
     | ReadyReported
     | AllocationReported

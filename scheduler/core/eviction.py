@@ -112,7 +112,13 @@ class Eviction:
 
     def for_memory(self, candidates: list[Instance], deficit: Bytes, now: float) -> list[Instance]:
         """V3: the cheapest one that suffices alone, else the cheapest until they suffice; none
-        that does not help."""
+        that does not help. What holds unread streams only where the others do not suffice."""
+        others = [i for i in candidates if not i.holds_unread]
+        if others and len(others) < len(candidates):
+            return self._cheapest(others, deficit, now) or self._cheapest(candidates, deficit, now)
+        return self._cheapest(candidates, deficit, now)
+
+    def _cheapest(self, candidates: list[Instance], deficit: Bytes, now: float) -> list[Instance]:
         frees = self._ledger.frees
         enough_alone = [i for i in candidates if not left_of(deficit, frees(i.id))]
         if enough_alone:
@@ -168,8 +174,11 @@ def is_unsettled(instance: Instance) -> bool:
 def eviction_order(instance: Instance) -> tuple[int, float, InstanceId]:
     """V2: strictly least recently used, within these classes: a load that nobody wants (A3); one
     that nobody wanted any more when it was done; a replica beside others; a sleeper; an idle one;
-    one that works for nobody (only abandoned leases), so that an answer under way is lost last."""
-    if not instance.idle:
+    one that works for nobody (only abandoned leases), so that an answer under way is lost last; one
+    that holds streams for whom they have not reached yet."""
+    if instance.holds_unread:
+        rank = 6
+    elif not instance.idle:
         rank = 5
     elif instance.state is State.LOADING:
         rank = 0

@@ -30,6 +30,7 @@ class Holdup(StrEnum):
     ROOM = auto()  # it is next; `victims` are on their way out for it
     BUSY = auto()  # it is next; all that could make way answer, and may until `drain_in`
     MEMORY = auto()  # others than Corral use the memory that it needs; others load meanwhile
+    DETACHED = auto()  # all that could make way answer, and its clients have gone; others load
     MEASURING = auto()  # what it takes is being measured; others load meanwhile
     LOAD = auto()  # its model loads
     SLOT = auto()  # its model is loaded, and answers as many as it can
@@ -69,6 +70,12 @@ class Explanation:
     drain_in: float | None
     seconds: float | None
 
+
+_SKIPPED_FOR = {
+    Outcome.WAITS_FOR_FIGURES: Holdup.MEASURING,
+    Outcome.WAITS_FOR_OTHERS: Holdup.MEMORY,
+    Outcome.WAITS_FOR_IDLE: Holdup.DETACHED,
+}
 
 _InTheQueue = tuple[int, list[QueuedPreset], QueuedPreset]
 """An entry's turn, the entries before it, and itself."""
@@ -179,8 +186,7 @@ class Explaining:
     def _served_told(self, entry: Entry, now: float) -> QueuedPreset:
         current = self._fleet.current(entry.preset)
         if skipped := self._admission.skipped.get(entry.preset):
-            figures = skipped is Outcome.WAITS_FOR_FIGURES
-            return self._told(entry, Holdup.MEASURING if figures else Holdup.MEMORY, None, now)
+            return self._told(entry, _SKIPPED_FOR[skipped], None, now)
         if current is not None and current.state is State.LOADING:
             return self._told(entry, Holdup.LOAD, self._estimates.load_left(current, now), now)
         seconds = None if current is None else self._estimates.until_slot(current, 1, now)

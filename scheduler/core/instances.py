@@ -58,6 +58,7 @@ class Instance:
     leases: dict[RequestId, Lease] = field(default_factory=dict)
     abandoned: set[RequestId] = field(default_factory=set)  # those of `leases` nobody reads
     looks: dict[RequestId, float] = field(default_factory=dict)  # until when; no lease, no use (A8)
+    holds_unread: bool = False  # streams that have ended, and are not read to their end
     used: bool = False  # it has been granted to a request
     loaded_at: float = 0.0
     released_at: float = 0.0  # when its last lease ended

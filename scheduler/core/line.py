@@ -28,6 +28,7 @@ class Waiter:
     expires: float | None  # on its entry's clock; None never
     waits: bool = True  # else it has left, and what still refers to it is dropped when it surfaces
     sticky: str = ""
+    detached: bool = False  # its client has lost its connection, and may come back (A9)
     turn: int = 0  # the `turn` of its entry as which it stands in the order's heap
 
 

@@ -78,7 +78,8 @@ class MakingRoom:
     def make(self, entry: Entry, shortage: Shortage, now: float) -> list[Decision]:
         """A5: victims when there is no room and none is coming. A4: one more before a load that
         ran out of memory is tried again; but nobody goes for one that failed by itself before.
-        A6: busy ones drain when the idle do not suffice."""
+        A6: busy ones drain when the idle do not suffice, but not for whose clients have all lost
+        their connection (A9)."""
         if drains := self._draining.of(entry):
             return self._take_idle_instead(entry, drains, now)
         if entry.evict_first and self._failures.broken(entry.preset) is None:
@@ -90,6 +91,8 @@ class MakingRoom:
             return []
         if victims := self._eviction.choose(entry, shortage, now):
             return self._evict(entry, victims, now)
+        if entry.waits_for_nobody:
+            return []
         decisions, self.next_drain = self._draining.begin(entry, shortage, now)
         return decisions
 
@@ -119,6 +122,10 @@ class MakingRoom:
             )
             decisions.append(leaving.ask_exit(victim, reason, now, entry.preset, figures))
         return decisions
+
+    def needs_a_drain(self, entry: Entry, shortage: Shortage) -> bool:
+        """A9: it waits for what only a drain could bring, and none is begun for it."""
+        return entry.waits_for_nobody and bool(shortage) and not entry.room
 
     def waits(self, entry: Entry) -> bool:
         if entry.await_room and not self._room.is_ready(entry):

@@ -25,6 +25,7 @@ from .events import (
     AllocationReported,
     ApplyAsked,
     Cancelled,
+    Detached,
     DevicesRead,
     Event,
     Exited,
@@ -38,6 +39,7 @@ from .events import (
     Silent,
     SleepingReported,
     SlotsSeen,
+    StreamsHeld,
     Ticked,
     UnloadAsked,
 )
@@ -180,6 +182,8 @@ class Planner:
                 self._granting.end(request, now, answered=True, tokens=tokens)
             case Cancelled(request):
                 self._granting.end(request, now, answered=False)
+            case Detached(request):
+                self._queue.detach(request, now)
             case Abandoned(request):
                 if not self._fleet.abandon_lease(request):
                     self._granting.end(request, now, answered=False)
@@ -191,6 +195,7 @@ class Planner:
                 | AllocationReported()
                 | SleepingReported()
                 | SlotsSeen()
+                | StreamsHeld()
                 | Silent()
                 | Exited()
             ):

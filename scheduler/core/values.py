@@ -140,6 +140,7 @@ class Config:
     queue_limit_per_preset: int = 0
     queue_limit_per_tenant: int = 1024
     queue_wait_seconds: float = 600.0
+    detached_wait_seconds: float = 60.0  # of a waiter whose client has lost its connection
     max_wait_seconds: float = 30.0
     quantum_seconds: float = 30.0
     min_residency_seconds: float = 0.0

@@ -8,11 +8,11 @@ start-up's) come after every request. Which entry is first stands in order.py.
 from __future__ import annotations
 
 import heapq
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
+from .expiries import Expiries
 from .instances import Instance
 from .line import Line, Waiter
 from .sizes import FIXED, NO_NEED, Need, Placement
@@ -46,6 +46,7 @@ class Entry:
     lines: dict[TenantId, Line] = field(default_factory=dict)
     loads: Line = field(default_factory=Line)
     size: int = 0
+    detached: int = 0  # of its waiters
     turn: int = 0  # which of its times in the order this is
     head_since: float | None = None  # when it first was the next to load, since it needs a load
     room: dict[InstanceId, None] = field(default_factory=dict)  # whose exits make its room (A2)
@@ -56,7 +57,7 @@ class Entry:
     evict_first: bool = False  # its load ran out of memory: one victim more before the next (A4)
     await_room: bool = False  # no start before `room` has exited, though there be room (A4)
     alarm: float | None = None  # the expiry for which it stands in the queue's heap
-    _by_expiry: deque[Waiter] = field(default_factory=deque)
+    expiries: Expiries = field(default_factory=Expiries)
     _clock: float = 0.0
     _clock_runs_since: float | None = None
 
@@ -93,6 +94,13 @@ class Entry:
         return not self.lines and all(waiter.kind is Kind.GET for waiter in self.loads)
 
     @property
+    def waits_for_nobody(self) -> bool:
+        """A9: no client is there, and no person: busy instances are not drained for it."""
+        if not self.detached or self.detached < self.requests:
+            return False
+        return all(waiter.kind is not Kind.LOAD for waiter in self.loads)
+
+    @property
     def oldest(self) -> float:
         """When the first of its waiters arrived. It looks at each."""
         return min(waiter.arrived for waiter in self)
@@ -109,8 +117,8 @@ class Entry:
             self.lines[waiter.tenant] = line
         line.join(waiter)
         self.size += 1
-        if waiter.expires is not None:
-            self._by_expiry.append(waiter)
+        self.detached += waiter.detached
+        self.expiries.add(waiter)
         return line.first is waiter
 
     def leave(self, waiter: Waiter) -> None:
@@ -120,8 +128,8 @@ class Entry:
         if not line and line is not self.loads:
             del self.lines[waiter.tenant]
         self.size -= 1
-        if len(self._by_expiry) > 2 * self.size + _SLACK:
-            self._by_expiry = deque(item for item in self._by_expiry if item.waits)
+        self.detached -= waiter.detached
+        self.expiries.clean(self.size)
 
     def clock(self, now: float) -> float:
         """Seconds that count against the queue-wait limit."""
@@ -140,20 +148,10 @@ class Entry:
 
     def next_expiry(self) -> float | None:
         """When its next waiter has waited too long; None while the clock stands."""
-        waiter = self.next_to_expire()
+        waiter = self.expiries.next()
         if waiter is None or waiter.expires is None or self._clock_runs_since is None:
             return None
         return self._clock_runs_since + (waiter.expires - self._clock)
-
-    def next_to_expire(self) -> Waiter | None:
-        while self._by_expiry and not self._by_expiry[0].waits:
-            self._by_expiry.popleft()
-        return self._by_expiry[0] if self._by_expiry else None
-
-    def sort_expiries(self) -> None:
-        """After waiters with a clock of their own have joined."""
-        living = (waiter for waiter in self if waiter.expires is not None)
-        self._by_expiry = deque(sorted(living, key=lambda w: (w.expires, w.place)))
 
 
 class WaitQueue:
@@ -171,6 +169,7 @@ class WaitQueue:
         but that of the whole queue."""
         self._jump = config.max_priority_jump_seconds
         self._wait_seconds = config.queue_wait_seconds
+        self._detached_seconds = config.detached_wait_seconds
         self._waiters: dict[RequestId, Waiter] = {}
         self._expiries: list[tuple[float, int, Entry]] = []
         self._numbers = count(1)
@@ -214,8 +213,9 @@ class WaitQueue:
         self._waiters[waiter.request] = waiter
         if not _RANK[waiter.kind]:
             self.of_tenant[waiter.tenant] = self.of_tenant.get(waiter.tenant, 0) + 1
+        waited_for_nobody = entry.waits_for_nobody
         # Behind another of its line it changes nothing but the line's length.
-        if entry.join(waiter):
+        if entry.join(waiter) or waited_for_nobody:
             self.touched[entry.preset] = None
 
     def _entry(self, preset: PresetName, now: float) -> Entry:
@@ -239,6 +239,20 @@ class WaitQueue:
         if not entry.size:
             self._remove(entry)
         return waiter
+
+    def detach(self, request: RequestId, now: float) -> None:
+        """A9: its client has lost its connection. Harmless for one that does not wait."""
+        waiter = self._waiters.get(request)
+        if waiter is None or waiter.detached or _RANK[waiter.kind]:
+            return
+        entry = self.entries[waiter.preset]
+        waiter.detached = True
+        entry.detached += 1
+        entry.expiries.shorten(waiter, entry.clock(now) + self._detached_seconds)
+        self.touched[entry.preset] = None
+        if entry.expiries.next() is waiter:
+            entry.alarm = None
+            self.watch_expiry(entry)
 
     def drop(self, preset: PresetName) -> list[Waiter]:
         """The whole entry goes; its waiters in the order of their places."""
@@ -268,7 +282,7 @@ class WaitQueue:
             if waiter.expires is not None:
                 waiter.expires += behind
             self._add(waiter, target)
-        target.sort_expiries()
+        target.expiries.sort(target)
         target.alarm = None
         self.watch_expiry(target)
         return True
@@ -316,7 +330,7 @@ class WaitQueue:
 
     def watch_expiry(self, entry: Entry) -> None:
         """Whenever its clock starts or stops, or its first waiter comes. While it runs, its next
-        expiry only gets later."""
+        expiry only gets later, but by a waiter who is detached."""
         if entry.alarm is not None and entry.clock_runs:
             return
         due = entry.next_expiry()
@@ -348,7 +362,7 @@ class WaitQueue:
         """Those who have waited too long leave."""
         gone: list[Waiter] = []
         while (due := self.next_expiry()) is not None and due <= now:
-            waiter = self._expiries[0][2].next_to_expire()
+            waiter = self._expiries[0][2].expiries.next()
             assert waiter is not None, "an expiry is somebody's"
             self.leave(waiter.request)
             gone.append(waiter)

@@ -175,6 +175,11 @@ def _held_up(owner: Owner, told: Explanation) -> str:
                 "programs other than Corral use the memory that its model needs; others are loaded "
                 "meanwhile"
             )
+        case Holdup.DETACHED:
+            return (
+                "every model that could make way is answering, and goes on: the clients that wait "
+                "for this one have lost their connection; others are loaded meanwhile"
+            )
         case Holdup.SLOT:
             return f"its model is loaded and {_full(owner, told.preset)}"
 

@@ -15,6 +15,7 @@ from scheduler.core.events import (
     AllocationReported,
     ApplyAsked,
     Cancelled,
+    Detached,
     DevicesRead,
     Event,
     Exited,
@@ -27,6 +28,7 @@ from scheduler.core.events import (
     Silent,
     SleepingReported,
     SlotsSeen,
+    StreamsHeld,
     Ticked,
     UnloadAsked,
 )
@@ -56,6 +58,7 @@ def any_config(chance: Random) -> Config:
         queue_limit_per_preset=pick([0, 0, 8]),
         queue_limit_per_tenant=pick([6, 400]),
         queue_wait_seconds=pick([30.0, 600.0]),
+        detached_wait_seconds=pick([5.0, 60.0]),
         max_wait_seconds=pick([0.0, 5.0, 30.0]),
         quantum_seconds=pick([0.0, 5.0, 30.0]),
         min_residency_seconds=pick([0.0, 0.0, 4.0]),
@@ -158,6 +161,11 @@ class Happenings:
         if request is not None:
             self.tell(self.chance.choice([Cancelled, Cancelled, Abandoned])(request))
 
+    def client_of_a_waiter_loses_its_connection(self) -> None:
+        request = self.one_of(self.referee.waiting)
+        if request is not None:
+            self.tell(Detached(request))
+
     def request_is_answered(self) -> None:
         request = self.one_of(self.referee.granted)
         if request is not None:
@@ -176,6 +184,11 @@ class Happenings:
             child = self.children[number]
             ended = self.chance.randint(0, len(child.unread))
             self.tell(SlotsSeen(number, len(child.leases) - ended))
+
+    def streams_are_left_unread_or_read(self) -> None:
+        number = self.child()
+        if number is not None:
+            self.tell(StreamsHeld(number, self.chance.random() < 0.7))
 
     # Children -----------------------------------------------------------------------------
 
@@ -279,7 +292,8 @@ class Happenings:
             ApplyAsked("nobody"),
         ]
         if not known:
-            events += [Released(ended, 5), Abandoned(ended), Cancelled(ended)]
+            events += [Released(ended, 5), Abandoned(ended), Cancelled(ended), Detached(ended)]
+            events += [StreamsHeld(any_one + 1000, True)]
         if waiting is not None:
             asked = referee.waiting[waiting]
             events += [Requested(waiting, asked.preset, referee.now, asked.kind)]
@@ -316,7 +330,9 @@ class Happenings:
 ALWAYS: tuple[tuple[Callable[[Happenings], None], int], ...] = (
     (Happenings.request_arrives, 30),
     (Happenings.client_gives_up_waiting, 5),
+    (Happenings.client_of_a_waiter_loses_its_connection, 4),
     (Happenings.request_is_answered, 16),
+    (Happenings.streams_are_left_unread_or_read, 2),
     (Happenings.client_leaves_the_child_at_work, 3),
     (Happenings.slots_are_read, 3),
     (Happenings.child_loads, 20),

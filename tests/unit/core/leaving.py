@@ -189,6 +189,8 @@ class Leaving(Outside):
             rank = 4
         if child.mood == "loading" and not child.leases:
             rank = 0
+        if child.holds_unread:
+            rank = 5
         return rank, child.last_used, number
 
     def evict(self, instance: int, reason: Reason, for_preset: PresetName | None) -> None:

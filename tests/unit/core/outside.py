@@ -62,6 +62,7 @@ class Child:
     restless_at: float = 0.0  # when it was last anything but idle and not wanted
     restless: bool = True
     used: bool = False
+    holds_unread: bool = False
     asked_at: float | None = None
     overdue_at: float = 0.0
     killed: bool = False

@@ -21,6 +21,7 @@ from scheduler.core.events import (
     Silent,
     SleepingReported,
     SlotsSeen,
+    StreamsHeld,
     Ticked,
     UnloadAsked,
 )
@@ -187,6 +188,13 @@ class WhatHappens(RuleBasedStateMachine):
         child.finished_unread = 0
         self.world.tell(SlotsSeen(number, busy))
 
+    @precondition(any_child)
+    @rule(data=st.data(), unread=st.booleans())
+    def streams_are_left_unread_or_read(self, data, unread):
+        number = self.pick(data, self.world.children)
+        self.world.children[number].holds_unread = unread
+        self.world.tell(StreamsHeld(number, unread))
+
     # Children -----------------------------------------------------------------
 
     @precondition(lambda self: self.some(lambda c: c.mood == "loading"))
@@ -304,6 +312,7 @@ class WhatHappens(RuleBasedStateMachine):
         events = [Exited(999), ReadyReported(999), SlotsSeen(999, 0), Released(999), Silent(999)]
         events += [Requested(known[0], "a", self.world.now)] if self.world.waiting else []
         events += [how(request) for request in stray for how in (Released, Abandoned)]
+        events += [StreamsHeld(999, True)]
         events += [LoadingReported(n) for n in living if self.world.children[n].mood == "loaded"]
         events += [ReadyReported(n) for n in living if self.world.children[n].mood == "loaded"]
         events += [SleepingReported(n) for n in living if self.world.children[n].mood == "sleeping"]

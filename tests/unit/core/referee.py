@@ -26,6 +26,7 @@ from scheduler.core.decisions import (
 from scheduler.core.events import (
     Abandoned,
     Cancelled,
+    Detached,
     Event,
     Exited,
     LoadingReported,
@@ -92,6 +93,7 @@ class Waiter:
     tenant: str
     arrived: float
     since: float
+    detached_at: float | None = None
 
 
 class Referee:
@@ -138,7 +140,7 @@ class Referee:
 
     # What is told -----------------------------------------------------------------------
 
-    def _hear(self, event: Event) -> None:
+    def _hear(self, event: Event) -> None:  # noqa: C901 - one row per event
         match event:
             case Requested():
                 self._hear_request(event)
@@ -152,6 +154,9 @@ class Referee:
                     child.unread.add(request)
                 elif child is not None:
                     self._end_lease(request)
+            case Detached(request):
+                if (waiter := self.waiting.get(request)) is not None and waiter.kind in WORK:
+                    waiter.detached_at = waiter.detached_at or self.now
             case PresetsChanged():
                 self._hear_presets(event)
             case ShutdownAsked():
@@ -350,8 +355,9 @@ class Referee:
             name = decision.for_preset
             assert not child.spec.pinned, "V1: a pinned one drained"
             assert name != child.spec.name, "drained for itself"
-            kinds = {w.kind for w in self.waiters_of.get(name, {}).values()}
-            assert kinds - {Kind.GET, Kind.STARTUP}, "nobody waits who may have one drained"
+            line = self.waiters_of.get(name, {}).values()
+            kinds = {w.kind for w in line if w.detached_at is None}
+            assert kinds - {Kind.GET, Kind.STARTUP}, "A9: nobody waits who may have one drained"
             if child.draining is None and self.keeps_time:
                 assert self.now >= self._drains_from(child, name), "A6: drained too early"
             self.made_for.add(name)
@@ -463,6 +469,8 @@ class Referee:
                 self._judge_full_queue(refusal.code, waiter)
             case Code.QUEUE_TIMEOUT:
                 limit = waiter.since + config.queue_wait_seconds
+                if waiter.detached_at is not None:
+                    limit = min(limit, waiter.detached_at + config.detached_wait_seconds)
                 assert self.now >= limit - 1e-6 or not self.keeps_time, "A7: refused too early"
                 assert waiter.kind is not Kind.STARTUP
             case Code.MODEL_NOT_FOUND | Code.MODEL_REMOVED:

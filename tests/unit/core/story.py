@@ -7,6 +7,7 @@ from scheduler.core.events import (
     Abandoned,
     ApplyAsked,
     Cancelled,
+    Detached,
     DevicesRead,
     Event,
     Exited,
@@ -16,6 +17,7 @@ from scheduler.core.events import (
     Requested,
     Silent,
     SleepingReported,
+    StreamsHeld,
     Ticked,
 )
 from scheduler.core.instances import Instance
@@ -88,6 +90,12 @@ class Story:
 
     def cancel(self, request: int) -> list[Decision]:
         return self.tell(Cancelled(request))
+
+    def detach(self, request: int, *, after: float = 1.0) -> list[Decision]:
+        return self.tell(Detached(request), after=after)
+
+    def leave_unread(self, name: str, *, unread: bool = True) -> list[Decision]:
+        return self.tell(StreamsHeld(self.of(name).id, unread))
 
     def rename(self, name: str, *presets: str | PresetSpec, to: str) -> list[Decision]:
         """`presets` are the whole registry from now on."""
