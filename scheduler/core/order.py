@@ -93,6 +93,7 @@ class Order:
         best: Place | None = None
         head: Entry | None = None
         dry: list[TenantId | None] = []
+        penalty = self._shares.penalties(now)
         for tenant, heap in self._heaps.items():
             if best is not None and heap and heap[0][0] > best and heap[0][2].waits:
                 continue  # what sets it back only makes it later
@@ -103,7 +104,7 @@ class Order:
             place = heap[0][0]
             if tenant is not _LOADS:
                 rank, start, number = place
-                place = rank, start + self._shares.penalty(tenant, now), number
+                place = rank, start + penalty(tenant), number
             if best is None or place < best:
                 best, head = place, entry
         for tenant in dry:
@@ -149,36 +150,37 @@ class Order:
                 return line.first
         best: tuple[float, Place] | None = None
         chosen: Waiter | None = None
+        level = self._shares.levels(now)
         for tenant, line in lines.items():
             first = line.first
             if first is not None:
-                turn = self._turn(first, tenant, 0, now), first.place
+                turn = self._turn(first, level(tenant), now), first.place
                 if best is None or turn < best:
                     best, chosen = turn, first
         return chosen
 
-    def _turn(self, waiter: Waiter, tenant: TenantId, before: int, now: float) -> float:
+    def _turn(self, waiter: Waiter, level: float, now: float) -> float:
         """Inside an entry, what a tenant has had counts without a bound, and for how long somebody
         has waited, his bonus included, up to the jump: so a thousand of one tenant do not push back
         the only one of another, and every priority ends. Who has waited for half of what a waiter
-        may wait at all comes before the others, the oldest first, whatever his weight. `before` are
-        those of his tenant who will be served before him."""
-        _, start, _ = waiter.place
+        may wait at all comes before the others, the oldest first, whatever his weight. `level` is
+        his tenant's, with those of it who will be served before him."""
+        start = waiter.place[1]
         waited = now - start
         if waited > self._overdue:
             return start - _BEFORE_ALL
-        level = self._shares.level(tenant, now, answers=before, preset=waiter.preset)
-        return level - min(waited, self._jump)
+        return level - (waited if waited < self._jump else self._jump)
 
     def _best(self, entry: Entry, now: float) -> tuple[Place | None, Waiter | None]:
         best: Place | None = None
         chosen: Waiter | None = None
+        penalty = self._shares.penalties(now)
         for tenant, line in entry.lines.items():
             first = line.first
             if first is None or (best is not None and first.place > best):
                 continue  # what sets a tenant back only makes it later
             rank, start, number = first.place
-            place = rank, start + self._shares.penalty(tenant, now), number
+            place = rank, start + penalty(tenant), number
             if best is None or place < best:
                 best, chosen = place, first
         return best, chosen
@@ -202,4 +204,5 @@ class Order:
         self, tenant: TenantId, entry: Entry, now: float
     ) -> Iterator[tuple[float, Place, Waiter]]:
         for before, waiter in enumerate(entry.lines[tenant].in_order()):
-            yield self._turn(waiter, tenant, before, now), waiter.place, waiter
+            level = self._shares.level(tenant, now, answers=before, preset=waiter.preset)
+            yield self._turn(waiter, level, now), waiter.place, waiter

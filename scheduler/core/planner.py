@@ -315,7 +315,8 @@ class Planner:
     def _watch(self, instance: Instance) -> None:
         wanted = instance.preset.name in self._queue.entries
         for due in deadlines(instance, self.config, wanted=wanted):
-            self._next_deadline = min(self._next_deadline, due)
+            if due < self._next_deadline:
+                self._next_deadline = due
 
     def _note_deadlines(self, now: float) -> list[Decision]:
         self._next_deadline = _NEVER

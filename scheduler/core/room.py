@@ -167,11 +167,11 @@ class Room:
     ) -> Refusal | None:
         """A6: when a group keeps pinned instances apart from it, or they leave it no slot even with
         everything unpinned gone, and `gone`. What pins leave of memory is siting's to say."""
+        if not self._fleet.pinned:
+            return None
         pinned = {
             i.id: i for i in self._fleet.pinned.values() if not i.leaving and i.id not in gone
         }
-        if not pinned:
-            return None
         if rivals := [i for i in self.rivals(spec) if i.id in pinned]:
             return Refusal(Code.BLOCKED_BY_PINNED, blocked_by=_presets_of(rivals), apart=True)
         if self.limited and not wakes and len(pinned) >= self._models_max:

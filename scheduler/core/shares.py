@@ -8,6 +8,7 @@ and one factor, the same for all, says what it is worth now.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import exp
 
@@ -76,29 +77,45 @@ class Shares:
         return seconds * exp(-after / self._window) if seconds else 0.0
 
     def level(self, tenant: TenantId, now: float, *, answers: int, preset: PresetName) -> float:
-        """The same without a bound, and as it will be after so many more of the preset's usual
-        answers."""
-        if now != self._factor_at:
-            self._work_out_factor(now)
-        use = self._uses.get(tenant)
-        if use is None or not self._factor:
+        """Seconds of set-back without a bound, as they will be after so many more of the preset's
+        usual answers."""
+        use, factor = self._uses.get(tenant), self._factor_of(now)
+        if use is None or not factor:
             return 0.0
-        kept = use.kept
-        if answers:
-            kept += answers * self._learned.answer(preset) / self._worth(now)
-        return kept * self._factor / use.weight
+        kept = use.kept + answers * self._learned.answer(preset) / self._worth(now)
+        return kept * factor / use.weight
 
-    def penalty(self, tenant: TenantId, now: float) -> float:
-        """Seconds by which its requests count as later. On a busy machine a tenant's share of all
+    def levels(self, now: float) -> Callable[[TenantId], float]:
+        """The same of many in one moment, and as it is: what all have in common is worked out
+        once."""
+        uses, factor = self._uses, self._factor_of(now)
+
+        def level(tenant: TenantId) -> float:
+            use = uses.get(tenant)
+            return 0.0 if use is None else use.kept * factor / use.weight
+
+        return level
+
+    def penalties(self, now: float) -> Callable[[TenantId], float]:
+        """Seconds by which a tenant's requests count as later. On a busy machine its share of all
         that was used decides, over its weight; what little an idle one served counts as it is.
         Never more than `max_priority_jump`, so that everybody's turn comes."""
+        uses, factor, most = self._uses, self._factor_of(now), self._jump
+
+        def penalty(tenant: TenantId) -> float:
+            use = uses.get(tenant)
+            if use is None:
+                return 0.0
+            seconds = use.kept * factor / use.weight
+            return seconds if seconds < most else most
+
+        return penalty
+
+    def _factor_of(self, now: float) -> float:
+        """From what is kept of a use, over its weight, to seconds of set-back."""
         if now != self._factor_at:
             self._work_out_factor(now)
-        use = self._uses.get(tenant)
-        if use is None or not self._factor:
-            return 0.0
-        penalty = use.kept * self._factor / use.weight
-        return penalty if penalty < self._jump else self._jump
+        return self._factor
 
     def _work_out_factor(self, now: float) -> None:
         self._factor_at, self._factor = now, 0.0

@@ -50,7 +50,10 @@ class Timer:
         self._at: float | None = None
 
     def set(self, dues: Iterable[float | None], now: float) -> list[Decision]:
-        earliest = min((due for due in dues if due is not None), default=None)
+        earliest: float | None = None
+        for due in dues:
+            if due is not None and (earliest is None or due < earliest):
+                earliest = due
         if earliest is None:
             self._at = None
             return []
