@@ -168,6 +168,7 @@ CORRAL_BETWEEN_TOKENS_TIMEOUT = env.seconds(
 )
 CORRAL_ANSWER_TIMEOUT = env.seconds("CORRAL_ANSWER_TIMEOUT", default=3600.0, least=0.1)
 CORRAL_SLOW_READER_TIMEOUT = env.seconds("CORRAL_SLOW_READER_TIMEOUT", default=60.0, least=0.1)
+CORRAL_DEAD_CLIENT_TIMEOUT = env.seconds("CORRAL_DEAD_CLIENT_TIMEOUT", default=60.0, least=1.0)
 CORRAL_RECONNECT_WAIT = env.seconds("CORRAL_RECONNECT_WAIT", default=30.0)
 CORRAL_DRAIN_TIMEOUT = env.seconds("CORRAL_DRAIN_TIMEOUT", default=30.0)
 """How long running answers may go on once a stop was asked for."""

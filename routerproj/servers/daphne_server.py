@@ -21,7 +21,7 @@ from daphne.server import Server
 from twisted.internet import reactor
 
 from routerproj.servers.lifespan import Lifespan
-from routerproj.servers.limits import Limits
+from routerproj.servers.limits import Limits, notice_dead_clients
 
 logger = logging.getLogger(__name__)
 
@@ -137,6 +137,7 @@ class GracefulDaphne(Server):  # type: ignore[misc]
 
 def serve(application: Any, listener: socket.socket, limits: Limits, drain: Drain) -> bool:
     """Until SIGTERM or SIGINT. True when it ended as asked."""
+    notice_dead_clients(listener, limits)
     server = GracefulDaphne(application, listener, limits, drain)
     server.run()
     return not server.failed

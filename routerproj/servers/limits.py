@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass
 
 from django.conf import settings
 
 MAX_HEADER_FIELDS = 100
+LONGEST_PAUSE = 32767
+LONGEST_TIMEOUT = (1 << 31) - 1
+"""What the kernel takes, in seconds and in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Sizes in bytes. The header deadline runs from the connection, or, on one that is kept alive,
     from the first byte of the next request; idle ones end after `keep_alive_seconds`, and those
-    whose client takes nothing of an answer after `slow_reader_timeout_seconds`."""
+    whose client takes nothing of an answer after `slow_reader_timeout_seconds`, and those whose
+    client's machine does not even say that it is there after `dead_client_timeout_seconds`."""
 
     max_headers: int
     header_timeout_seconds: float
@@ -21,6 +26,7 @@ class Limits:
     max_connections: int
     drain_timeout_seconds: float
     slow_reader_timeout_seconds: float
+    dead_client_timeout_seconds: float = 60.0
 
 
 def limits_from_settings() -> Limits:
@@ -31,4 +37,20 @@ def limits_from_settings() -> Limits:
         max_connections=settings.CORRAL_MAX_CONNECTIONS,
         drain_timeout_seconds=settings.CORRAL_DRAIN_TIMEOUT,
         slow_reader_timeout_seconds=settings.CORRAL_SLOW_READER_TIMEOUT,
+        dead_client_timeout_seconds=settings.CORRAL_DEAD_CLIENT_TIMEOUT,
     )
+
+
+def notice_dead_clients(listener: socket.socket, limits: Limits) -> None:
+    """A client that lost its power or its cable closes nothing. The kernel asks after those who are
+    silent, on each connection that comes of `listener`, and ends those that do not acknowledge."""
+    longest = limits.dead_client_timeout_seconds
+    # It counts for readers that take nothing, too: those have a limit of their own.
+    unacknowledged = max(longest, limits.slow_reader_timeout_seconds)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        (socket.TCP_KEEPIDLE, min(longest / 2, LONGEST_PAUSE)),
+        (socket.TCP_KEEPINTVL, min(longest / 6, LONGEST_PAUSE)),
+        (socket.TCP_USER_TIMEOUT, min(unacknowledged * 1000, LONGEST_TIMEOUT)),
+    ):
+        listener.setsockopt(socket.IPPROTO_TCP, option, max(1, round(value)))

@@ -12,7 +12,7 @@ from typing import Any
 
 import uvicorn
 
-from routerproj.servers.limits import Limits
+from routerproj.servers.limits import Limits, notice_dead_clients
 from routerproj.servers.uvicorn_protocol import protocol_class
 
 Drain = Callable[[float], Awaitable[None]]
@@ -47,6 +47,7 @@ class GracefulServer(uvicorn.Server):
 
 def serve(application: Any, listener: socket.socket, limits: Limits, drain: Drain) -> None:
     """Until SIGTERM or SIGINT. Other processes may accept from the same socket."""
+    notice_dead_clients(listener, limits)
     config = uvicorn.Config(
         application,
         http=protocol_class(limits),

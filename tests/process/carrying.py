@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -88,6 +89,7 @@ class Client:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
+        self.socket: socket.socket = writer.get_extra_info("socket")
 
     async def ask(self, body: bytes, *headers: bytes, path: str = "/v1/chat/completions") -> None:
         length = b"content-length: %d" % len(body)

@@ -1,18 +1,22 @@
-"""A thousand answers of the real engine, replayed by a stand-in child in pieces of any size: what
-comes out of the gateway is what went in, under both servers."""
+"""What comes out of the gateway is what went in, as it comes, and no more of it is kept than must
+be: a stand-in child on one side, a client that sees each byte on the other, under both servers."""
 
 from __future__ import annotations
 
 import asyncio
 import gzip
+import hashlib
 import random
+import socket
 import zlib
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
 from tests.process.carrying import Answer, Carrier, carrier
-from tests.proxy.asking import chat
+from tests.proxy.asking import chat, until
 from tests.proxy.fakes import Connection, Received
 from tests.support.captured_answers import Captured, answers
 
@@ -27,7 +31,8 @@ KEPT = {b"content-type", b"content-length"}
 def gateway(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Carrier]:
-    with carrier(request.param, tmp_path_factory.mktemp("replay")) as running:
+    limits = {"CORRAL_DEAD_CLIENT_TIMEOUT": "2"}
+    with carrier(request.param, tmp_path_factory.mktemp("fidelity"), **limits) as running:
         yield running
 
 
@@ -63,7 +68,7 @@ async def replay(received: Received, child: Connection) -> None:
             await asyncio.sleep(0)
 
 
-async def test_a_thousand_answers_arrive_byte_for_byte(gateway: Carrier) -> None:
+async def test_a_thousand_answers_of_the_engine_arrive_byte_for_byte(gateway: Carrier) -> None:
     left = list(enumerate(answers()))
     assert len(left) == 1000
     other: list[int] = []
@@ -141,3 +146,108 @@ async def test_a_compressed_answer_stays_as_it_is(gateway: Carrier) -> None:
     assert answer.body == packed
     assert answer.header(b"content-encoding") == b"gzip"
     assert answer.header(b"vary") == b"Accept-Encoding"
+
+
+TCP_REPAIR = 19
+"""A socket in this state is closed without a word to the other side: as if its machine were off."""
+
+
+async def test_a_client_that_vanished_without_closing_is_noticed(gateway: Carrier) -> None:
+    async def waits(received: Received, child: Connection) -> None:
+        await child.begin("text/event-stream")
+        await child.say(EVENTS[0])
+        await child.until_closed()
+
+    async with gateway.childs(waits) as child, gateway.connected() as client:
+        await client.ask(chat(stream=True))
+        await client.more(Answer())
+        try:
+            client.socket.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, 1)
+        except PermissionError:
+            pytest.skip("only root may do that to a connection")
+        client.writer.transport.abort()
+        await until(lambda: child.ended)
+
+
+HUGE = 100 << 20
+MIB = 1 << 20
+
+
+class Memory:
+    """The most that a process has held of its own since the block began, in bytes: what it maps of
+    files is the kernel's."""
+
+    def __init__(self, pid: int) -> None:
+        self.grown = 0
+        self._pid = pid
+        self._before = self._now()
+
+    async def watch(self) -> None:
+        while True:
+            self.grown = max(self.grown, self._now() - self._before)
+            await asyncio.sleep(0.01)
+
+    def _now(self) -> int:
+        status = Path(f"/proc/{self._pid}/status").read_text()
+        return int(status.partition("RssAnon:")[2].split()[0]) << 10
+
+
+@asynccontextmanager
+async def memory_of(gateway: Carrier) -> AsyncIterator[Memory]:
+    memory = Memory(gateway.pid)
+    watching = asyncio.create_task(memory.watch())
+    try:
+        yield memory
+    finally:
+        watching.cancel()
+
+
+@pytest.mark.uvicorn_only
+async def test_a_body_of_100_mb_takes_no_100_mb(gateway: Carrier) -> None:
+    """From a client that sends as fast as it can, to a child that reads slowly."""
+    body = chat(image="x" * HUGE)
+    taken = hashlib.sha256()
+
+    async def reads(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        left = len(body)
+        while left:
+            part = await reader.read(MIB)
+            taken.update(part)
+            left -= len(part)
+            await asyncio.sleep(0.001)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        await writer.drain()
+        writer.close()
+
+    async with (
+        await asyncio.start_unix_server(reads, str(gateway.child), limit=MIB),
+        memory_of(gateway) as memory,
+        gateway.connected() as client,
+    ):
+        await client.ask(body)
+        assert (await client.answer()).status == 200
+
+    assert taken.digest() == hashlib.sha256(body).digest()
+    assert memory.grown < 32 * MIB
+
+
+@pytest.mark.uvicorn_only
+async def test_an_answer_of_100_mb_takes_no_100_mb(gateway: Carrier) -> None:
+    """From a child that sends as fast as it can, to a client that reads slowly."""
+
+    async def sends(received: Received, child: Connection) -> None:
+        await child.begin_whole(HUGE)
+        for _ in range(HUGE // MIB):
+            await child.raw(b"x" * MIB)
+
+    got = 0
+    async with gateway.childs(sends), memory_of(gateway) as memory, gateway.connected() as client:
+        await client.ask(chat())
+        await client.reader.readuntil(b"\r\n\r\n")
+        while got < HUGE:
+            got += len(await client.reader.read(MIB))
+            await asyncio.sleep(0.001)
+
+    assert got == HUGE
+    assert memory.grown < 16 * MIB
