@@ -8,8 +8,9 @@ class ModelsRegistryConfig(AppConfig):
     verbose_name = "Models"
 
     def ready(self) -> None:
-        from models_registry import history, indexing, revision
+        from models_registry import history, indexing, revision, upstream_keys
 
         revision.connect()
         history.connect()
         indexing.connect()
+        upstream_keys.connect()

@@ -6,10 +6,16 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
-from models_registry import ports
+from models_registry import engines, ports
 from models_registry.engine_path import llama_server
+from models_registry.engines import EngineKind
 from models_registry.errors import EngineMissing, ManagementRefused, OptionError
-from models_registry.launch import effective_options, effective_policy_of, option_notes
+from models_registry.launch import (
+    effective_options,
+    effective_policy_of,
+    launch_spec_of,
+    option_notes,
+)
 from models_registry.models import Preset
 from models_registry.options.catalogue import engine_catalogue
 from models_registry.options.command_line import Layer, render
@@ -19,6 +25,8 @@ from models_registry.options.policy_keys import POLICY_KEYS, policy_text_of
 
 def described(preset: Preset) -> dict[str, Any]:
     """By the functions that also start it. Raises ManagementRefused when it cannot be started."""
+    if preset.engine != EngineKind.LLAMA_SERVER:
+        return _other_described(preset)
     try:
         catalogue = engine_catalogue(llama_server())
         options = effective_options(preset, catalogue)
@@ -35,6 +43,26 @@ def described(preset: Preset) -> dict[str, Any]:
         ],
         "policy": list(_policy_told(policy)),
         "notes": option_notes(preset, catalogue),
+        "argv": argv,
+        "command_line": shlex.join(argv),
+    }
+
+
+def _other_described(preset: Preset) -> dict[str, Any]:
+    """Of another engine than llama-server: a command line as it was written, but for the files."""
+    spec = launch_spec_of(preset)
+    if spec.problem:
+        raise ManagementRefused(
+            "preset_invalid", f"{preset.name} cannot be started: {spec.problem}"
+        )
+    layer = Layer.PRESET
+    options = {**spec.engine.options, "parallel": str(spec.parallel)}
+    argv = engines.shown_words(spec.engine, model=spec.model_path, preset=spec.preset)
+    return {
+        "preset": preset.name,
+        "options": [_told(key, value, layer, layer.label) for key, value in options.items()],
+        "policy": list(_policy_told(effective_policy_of(preset))),
+        "notes": [],
         "argv": argv,
         "command_line": shlex.join(argv),
     }

@@ -4,13 +4,14 @@ whole or not at all, and told to the history with who asked.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 from django.db import transaction
 from django.db.models import Model, QuerySet, RestrictedError
 
-from models_registry import history
+from models_registry import history, kept_secrets, upstream_keys
 from models_registry.access import Asker
 from models_registry.cloning import clone
 from models_registry.errors import ManagementRefused
@@ -117,8 +118,8 @@ def change_model_file(id: int, changes: Mapping[str, Any], asker: Asker) -> Mode
 
 def create_preset(fields: Mapping[str, Any], asker: Asker) -> Preset:
     _check_restricted(Preset(), fields, asker)
-    with transaction.atomic():
-        return preset_named(saved(Preset(**_with_rows(fields)), asker).name)
+    with _key_kept(fields) as known, transaction.atomic():
+        return preset_named(saved(Preset(**_with_rows(known)), asker).name)
 
 
 def clone_preset(name: str, new_name: str, asker: Asker) -> Preset:
@@ -130,9 +131,9 @@ def change_preset(
     name: str, changes: Mapping[str, Any], asker: Asker, *, version: int | None = None
 ) -> Preset:
     """With `version`, only if nobody has changed it since that one was read."""
-    with transaction.atomic():
+    with _key_kept(changes) as known, transaction.atomic():
         preset = locked(preset_named(name))
-        _take(preset, changes, asker, version)
+        _take(preset, known, asker, version)
         saved(preset, asker)
         keep_old_name(preset, name, asker)
     return preset_named(preset.name)
@@ -144,7 +145,8 @@ def edited_preset(
     """As it would be with these changes, or a new one of them; nothing is saved. A new one need not
     have a name yet. Raises what saving it would."""
     preset = preset_named(name) if name is not None else Preset()
-    _take(preset, changes, asker, version)
+    without_key = {field: value for field, value in changes.items() if field != "upstream_key"}
+    _take(preset, without_key, asker, version)
     preset.full_clean(exclude=() if preset.name else ("name",))
     return preset
 
@@ -231,6 +233,19 @@ def _take(preset: Preset, changes: Mapping[str, Any], asker: Asker, version: int
         setattr(preset, field, value)
 
 
+@contextlib.contextmanager
+def _key_kept(fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """`fields` with the reference of the key that they bring, forgotten if the block fails."""
+    secret = fields.get("upstream_key")
+    if not secret:
+        yield fields
+        return
+    if problem := kept_secrets.problem(secret):
+        raise ManagementRefused("validation_failed", problem, "upstream_key")
+    with upstream_keys.kept(secret) as reference:
+        yield {**fields, "upstream_key": reference}
+
+
 def _check_restricted(before: Preset, changes: Mapping[str, Any], asker: Asker) -> None:
     """See models_registry.restricted."""
     for field in () if asker.everything else RESTRICTED:
@@ -247,7 +262,7 @@ def _check_restricted(before: Preset, changes: Mapping[str, Any], asker: Asker) 
 def _with_rows(fields: Mapping[str, Any]) -> dict[str, Any]:
     """`model_file` comes as an id, `base` and `group` as names, words as lists."""
     values = dict(fields)
-    if "model_file" in values:
+    if values.get("model_file") is not None:
         values["model_file"] = _model_file(values["model_file"])
     if values.get("base") is not None:
         values["base"] = row_named("base", Preset, values["base"])

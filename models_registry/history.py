@@ -185,6 +185,8 @@ class _Shown:
             return "unset"
         if field.name == "environment":
             value = masked(value)
+        if field.name == "upstream_key":
+            value = f"kept as {value[:8]}"
         if isinstance(value, bool):
             return "yes" if value else "no"
         if isinstance(field, ForeignKey):

@@ -13,11 +13,13 @@ from django.conf import settings
 from models_registry.child_environment import chosen_devices, environment_of
 from models_registry.engine_path import llama_server
 from models_registry.engine_version import Engine, engine_version
+from models_registry.engines import LLAMA_SERVER, EngineKind, EngineSetup
 from models_registry.errors import EngineMissing, OptionError
 from models_registry.groups import NO_GROUP, GroupRules, rules_of
 from models_registry.hiding import Candidate, hidden_names
+from models_registry.launch_others import memory_fingerprint_of, setup_of, slots_of
 from models_registry.model_paths import FilesState, files_state
-from models_registry.models import Measurement, ModelFile, Preset, Profile, Source
+from models_registry.models import Measurement, Preset, Profile, Source
 from models_registry.options.catalogue import Catalogue, engine_catalogue
 from models_registry.options.command_line import EffectiveOption, Layer, render
 from models_registry.options.inheritance import Layers, global_row
@@ -43,11 +45,12 @@ class LaunchSpec:
     """How to run a preset, as the registry was at one revision. Times in seconds; None is the
     gateway's own, a negative `keep_alive_seconds` never.
 
-    `argv` are llama-server's arguments without the program and without what the engine adds itself
-    (listening, alias, offline), `env` what the preset adds to its environment; nobody is shown the
-    values. `fingerprint` changes when what would be started changes, `filters` do not change it.
+    `engine` says what runs it. `argv` are llama-server's arguments without the program and without
+    what the engine adds itself (listening, alias, offline), none for other engines; `env` is what
+    the preset adds to its environment; nobody is shown the values. `fingerprint` changes when what
+    would be started changes, `filters` do not change it.
     `memory_fingerprint` changes when what it takes in memory may change; it is empty when that
-    cannot be measured. `memory_options` are the options of which it is made.
+    can be neither measured nor declared. `memory_options` are the options of which it is made.
     `problem` is empty, or says why this preset cannot be started and what to do.
     `unlisted` and `hidden` ones (another preset runs the file of this one, which was found in the
     cache) are left out of lists and answer all the same.
@@ -60,6 +63,7 @@ class LaunchSpec:
     parallel: int
     fingerprint: str
     env: Mapping[str, str] = field(default_factory=dict)
+    engine: EngineSetup = LLAMA_SERVER
     pinned: bool = False
     load_on_startup: bool = False
     stop_timeout_seconds: float | None = None
@@ -68,6 +72,10 @@ class LaunchSpec:
     min_residency_seconds: float | None = None
     keep_alive_seconds: float | None = None
     queue_limit: int | None = None
+    connect_timeout_seconds: float | None = None
+    first_byte_timeout_seconds: float | None = None
+    idle_timeout_seconds: float | None = None
+    answer_timeout_seconds: float | None = None
     readiness_probe: bool = False
     placement: str = "best"  # or now: take what is free
     context_cap: int | None = None  # tokens for each slot, where the context is open
@@ -134,6 +142,7 @@ class _Asked:
 
 
 NO_OPTIONS = Catalogue(())
+NO_MODEL = FilesState(0, (), "it has no model file")
 
 
 def _asked_engine() -> _Asked:
@@ -177,6 +186,8 @@ class _Reading:
 
     def spec(self, preset: Preset) -> LaunchSpec:
         policy, fault = self.policy(preset)
+        if preset.engine != EngineKind.LLAMA_SERVER:
+            return self._other_spec(preset, policy, fault)
         if problem := self.asked.problem or fault:
             return self._unstartable(preset, policy, problem)
         try:
@@ -185,7 +196,7 @@ class _Reading:
         except OptionError as error:
             return self._unstartable(preset, policy, f"an option cannot be taken: {error}")
         spec = replace(self._unstartable(preset, policy, ""), argv=argv, env=environment)
-        return self._startable(preset.model_file, spec, options)
+        return self._startable(preset, spec, options)
 
     def started_with(self, preset: Preset) -> tuple[tuple[EffectiveOption, ...], dict[str, str]]:
         """(options, what is added to the child's environment). Raises OptionError."""
@@ -199,16 +210,39 @@ class _Reading:
         bounds = _bounds(options, self.asked.catalogue)
         return tuple(sorted([*options, *bounds], key=lambda each: each.key)), variables
 
+    def _other_spec(self, preset: Preset, policy: Policy, fault: str) -> LaunchSpec:
+        """Of another engine than llama-server: its options are not llama-server's."""
+        try:
+            lineage = self._lineage(preset)
+            setup = setup_of(preset)
+            environment = environment_of(each.environment for each in lineage)
+        except OptionError as error:
+            return self._unstartable(preset, policy, f"it cannot be taken: {error}")
+        files = files_state(*preset.files) if preset.model_path else FilesState(0, ())
+        missing = f"{files.problem}: bring it back, or choose another file"
+        problem = fault or (missing if files.problem else "")
+        spec = self._unstartable(preset, policy, problem)
+        told = (preset.name, *setup.told)
+        return replace(
+            spec,
+            env=environment,
+            engine=setup,
+            parallel=slots_of(lineage),
+            fingerprint=_fingerprint(told, environment, files),
+            memory_fingerprint=memory_fingerprint_of(setup, environment, files),
+            devices=tuple(device for device in setup.declared if device != "Host"),
+        )
+
     def _lineage(self, preset: Preset) -> tuple[Preset, ...]:
         """The preset with its bases before it, the farthest first."""
         return (*reversed(self.layers.bases(preset)), preset)
 
     def _startable(
-        self, model_file: ModelFile, spec: LaunchSpec, options: tuple[EffectiveOption, ...]
+        self, preset: Preset, spec: LaunchSpec, options: tuple[EffectiveOption, ...]
     ) -> LaunchSpec:
         """`spec` with all that hangs on the files and on the options."""
         engine = self.asked.engine
-        files = files_state(model_file.path, model_file.mmproj, model_file.draft)
+        files = files_state(*preset.files) if preset.model_path else NO_MODEL
         problem = f"{files.problem}: bring it back, or choose another file" if files.problem else ""
         memory = memory_options(options)
         open_context = {} if "ctx-size" in memory else {"per slot": str(spec.context_per_slot)}
@@ -228,11 +262,10 @@ class _Reading:
 
     def _unstartable(self, preset: Preset, policy: Policy, problem: str) -> LaunchSpec:
         """All but what is started: what the scheduler goes by, and the child never hears of."""
-        model_file = preset.model_file
         return LaunchSpec(
             preset=preset.name,
             aliases=tuple(self._alias_values(preset)),
-            model_path=preset.model_file.path,
+            model_path=preset.model_path,
             argv=(),
             parallel=1,
             fingerprint=_fingerprint((), {}, FilesState(0, (), problem)),
@@ -244,6 +277,10 @@ class _Reading:
             min_residency_seconds=min_residency_seconds(policy),
             keep_alive_seconds=policy.keep_alive,
             queue_limit=policy.queue_limit,
+            connect_timeout_seconds=policy.connect_timeout,
+            first_byte_timeout_seconds=policy.first_byte_timeout,
+            idle_timeout_seconds=policy.idle_timeout,
+            answer_timeout_seconds=policy.answer_timeout,
             readiness_probe=policy.readiness_probe,
             placement=policy.placement,
             context_cap=policy.context_cap,
@@ -253,7 +290,7 @@ class _Reading:
             tags=policy.tags,
             unlisted=policy.unlisted,
             group=rules_of(preset.group),
-            files=tuple(filter(None, (model_file.path, model_file.mmproj, model_file.draft))),
+            files=tuple(filter(None, preset.files)),
             problem=problem,
         )
 
@@ -290,7 +327,7 @@ def _switched_off() -> set[int]:
 def _candidate(preset: Preset, policy: Policy) -> Candidate:
     return Candidate(
         preset.name,
-        (preset.model_file.path, preset.model_file.draft),
+        (preset.files[0], preset.files[2]),
         found_in_cache=preset.source == Source.CACHE and not preset.file_options,
         hides=policy.dedup_cache_models,
     )

@@ -7,12 +7,13 @@ from models_registry.models import FileMetadata, ModelFile
 Shown = list[tuple[str, str]]
 
 
-def metadata_of(model_file: ModelFile) -> FileMetadata | None:
-    """None until its header has been read. No query after `select_related("metadata")`."""
+def metadata_of(model_file: ModelFile | None) -> FileMetadata | None:
+    """None without a file, and until its header has been read. No query after
+    `select_related("metadata")`."""
     return getattr(model_file, "metadata", None)
 
 
-def metadata_shown(model_file: ModelFile) -> Shown:
+def metadata_shown(model_file: ModelFile | None) -> Shown:
     """(label, text) of all that its header says; empty until it has been read."""
     row = metadata_of(model_file)
     if row is None:

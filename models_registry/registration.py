@@ -69,7 +69,7 @@ def _preset(name: str, model_file: ModelFile, source: str) -> Preset:
         return preset
     if preset.source != source:
         raise NotRegistered(
-            f"a preset named {name!r} runs another file ({preset.model_file.path}): "
+            f"a preset named {name!r} runs another file ({preset.model_path or 'none'}): "
             "choose another name, or change that preset"
         )
     preset.model_file = model_file

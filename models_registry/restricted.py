@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import re
 
-RESTRICTED = ("extra_options", "environment")
+RESTRICTED = (
+    "extra_options",
+    "environment",
+    "engine",
+    "command_line",
+    "health_path",
+    "upstream_url",
+    "upstream_key",
+)
 """Fields of a preset. Whoever may write any option may make the engine take any memory and time;
-variables reach the engine's libraries."""
+variables reach the engine's libraries; a command line runs programs, a URL reaches other machines,
+and a key is sent there."""
 
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|PRIVATE", re.IGNORECASE)
 HIDDEN = "••••"

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 from django.core.exceptions import ValidationError
 
 from models_registry.child_environment import environment_errors
+from models_registry.engine_checks import engine_errors, foreign_option_errors
 from models_registry.engine_path import llama_server
+from models_registry.engines import EngineKind
 from models_registry.errors import EngineMissing, OptionError
 from models_registry.naming import name_problem, shards_problem
 from models_registry.options.catalogue import engine_catalogue
@@ -114,8 +116,9 @@ def check_preset(preset: Preset) -> None:
     errors: dict[str, list[str]] = {}
     if Alias.objects.filter(name=preset.name).exists():
         errors["name"] = ["An alias has this name: choose another one, or delete the alias first."]
-    for field, messages in _option_errors(preset).items():
-        errors.setdefault(field, []).extend(messages)
+    for faults in (_option_errors(preset), engine_errors(preset)):
+        for field, messages in faults.items():
+            errors.setdefault(field, []).extend(messages)
     for field, message in _layer_errors(preset).items():
         errors.setdefault(field, []).append(message)
     if found := environment_errors(preset.environment):
@@ -172,6 +175,8 @@ def _option_errors(preset: Preset) -> dict[str, list[str]]:
     """By field. Without an engine to ask, extra options cannot be accepted: they are unchecked."""
     if len(preset.extra_options) > LONGEST_OPTIONS:
         return {"extra_options": [f"At most {LONGEST_OPTIONS} characters can be kept here."]}
+    if preset.engine != EngineKind.LLAMA_SERVER:
+        return foreign_option_errors(preset)
     try:
         catalogue = engine_catalogue(llama_server())
     except EngineMissing as error:

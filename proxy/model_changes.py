@@ -81,7 +81,7 @@ def _remove(name: str, asker: Asker) -> None:
             raise Refused("not_found", f"model name={name} is not found")
         asking.cancel(row.pk)
         return
-    if preset.source not in removing.REMOVABLE:
+    if preset.source not in removing.REMOVABLE or preset.model_file is None:
         raise Refused("conflict", f"model name={name} is not removable (not from cache)")
     removing.remove(preset.model_file, asker, unload=True, cascade=False, name=name)
 

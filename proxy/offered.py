@@ -17,7 +17,7 @@ from models_registry.ini.preset_text import preset_text
 from models_registry.launch import LaunchSpec, launch_specs, registry_revision
 from models_registry.metadata_shown import metadata_of
 from models_registry.model_paths import FilesState, files_state
-from models_registry.models import FileMetadata, Measurement, ModelFile, Preset, Source
+from models_registry.models import FileMetadata, Measurement, Preset, Source
 from models_registry.options.catalogue import Catalogue, engine_catalogue
 
 _SOURCES = {
@@ -72,7 +72,7 @@ class Offer:
         states = _states(self._files)
         if (registry, states) != self._seen:
             rows = _rows()
-            self._files = tuple({_files(row.model_file) for row in rows.values()})
+            self._files = tuple({row.files for row in rows.values()})
             states = _states(self._files)
             self._presets = _offered(rows, dict(zip(self._files, states, strict=True)))
             self._seen = (registry, states)
@@ -97,11 +97,10 @@ def _registry_state() -> object:
 
 
 def _states(files: Sequence[Files]) -> tuple[FilesState, ...]:
-    return tuple(files_state(*each) for each in files)
+    return tuple(files_state(*each) if each[0] else _NO_FILES for each in files)
 
 
-def _files(model_file: ModelFile) -> Files:
-    return model_file.path, model_file.mmproj, model_file.draft
+_NO_FILES = FilesState(0, ())
 
 
 def _rows() -> dict[str, Preset]:
@@ -128,9 +127,9 @@ def _offered(rows: dict[str, Preset], states: dict[Files, FilesState]) -> list[O
     specs = sorted(launch_specs(), key=lambda spec: spec.preset)
     # A preset may have come or gone between the two queries: the next look shows it.
     return [
-        offered(spec, row, states[_files(row.model_file)], catalogue)
+        offered(spec, row, states[row.files], catalogue)
         for spec in specs
-        if (row := rows.get(spec.preset)) is not None and _files(row.model_file) in states
+        if (row := rows.get(spec.preset)) is not None and row.files in states
     ]
 
 

@@ -130,6 +130,9 @@ def link(model: str, pk: int, text: str, title: str = "") -> SafeString:
     return format_html('<a href="{}"{}>{}</a>', url, titled, text)
 
 
-def file_problem(model_file: ModelFile) -> str:
-    """As the disk is now, not as the last rescan saw it. Empty when all is there."""
+def file_problem(model_file: ModelFile | None) -> str:
+    """As the disk is now, not as the last rescan saw it. Empty when all is there, or nothing is
+    needed."""
+    if model_file is None:
+        return ""
     return files_state(model_file.path, model_file.mmproj, model_file.draft).problem

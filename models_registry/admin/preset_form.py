@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from django import forms
@@ -10,10 +12,10 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.utils.html import format_html
 
-from models_registry import history
+from models_registry import history, kept_secrets, upstream_keys
 from models_registry.admin.base import badge
 from models_registry.beneath import beneath
-from models_registry.models import Preset
+from models_registry.models import Engine, Preset
 from models_registry.options.catalogue import Kind, Match
 from models_registry.options.command_line import EffectiveOption, Layer
 from models_registry.options.policy import GATEWAYS_OWN, Policy, gateways_own
@@ -37,6 +39,15 @@ class PresetForm(_PresetModelForm):
     may_do_everything = True
     """See models_registry.restricted."""
 
+    new_upstream_key = forms.CharField(
+        label="upstream key",
+        required=False,
+        max_length=kept_secrets.LONGEST,
+        strip=True,
+        widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
+    )
+    forget_upstream_key = forms.BooleanField(required=False, label="forget the upstream key")
+
     seen_version = forms.IntegerField(required=False, widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -58,10 +69,22 @@ class PresetForm(_PresetModelForm):
         for policy_key in POLICY_KEYS.values():
             if policy_key.field in self.fields:
                 self._show_policy(policy_key, below.policy)
+        if "new_upstream_key" in self.fields:
+            self._show_key()
         for name in () if self.may_do_everything else self.fields.keys() & {*RESTRICTED}:
             field = self.fields[name]
             field.disabled = True
             field.help_text = format_html("{} Only superusers may edit them.", field.help_text)
+
+    def _show_key(self) -> None:
+        kept = bool(self.instance.upstream_key)
+        self.fields["new_upstream_key"].help_text = (
+            "One is kept, and is not shown. Written here, another one takes its place."
+            if kept
+            else "Sent to the remote server with each request. It is kept, and not shown again."
+        )
+        if not kept:
+            self.fields["forget_upstream_key"].widget = forms.HiddenInput()
 
     def _show_what_counts(self, name: str, told: str) -> None:
         """While the field is empty."""
@@ -114,10 +137,40 @@ class PresetForm(_PresetModelForm):
     def clean_tags(self) -> str:
         return joined(tag_words(self.cleaned_data["tags"]))
 
+    def clean_new_upstream_key(self) -> str:
+        secret: str = self.cleaned_data["new_upstream_key"]
+        if problem := kept_secrets.problem(secret):
+            raise ValidationError(problem)
+        return secret
+
+    def _check_key(self) -> None:
+        if self.cleaned_data.get("forget_upstream_key"):
+            self.instance.upstream_key = ""
+        new, engine = self.cleaned_data.get("new_upstream_key"), self.cleaned_data.get("engine")
+        if new and engine != Engine.UPSTREAM:
+            self.add_error("new_upstream_key", "Only a remote server has a key: leave it empty.")
+
+    @property
+    def changed_data(self) -> list[str]:
+        """With the column that the two fields of the key stand for."""
+        changed = list(super().changed_data)
+        by_hand = {"new_upstream_key", "forget_upstream_key"}.intersection(changed)
+        return [*changed, "upstream_key"] if by_hand else changed
+
+    @contextlib.contextmanager
+    def key_kept(self) -> Iterator[None]:
+        """For the saving of the instance: a new key is kept, unless that fails."""
+        if secret := self.cleaned_data.get("new_upstream_key"):
+            with upstream_keys.kept(secret) as self.instance.upstream_key:
+                yield
+        else:
+            yield
+
     # Two people at once -----------------------------------------------------------------
 
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()
+        self._check_key()
         if self.instance.pk is None:
             return cleaned
         # Read again under a lock: the instance was read before this transaction's first one.

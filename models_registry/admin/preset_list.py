@@ -111,16 +111,19 @@ class PresetListAdmin(HistoryAdmin):
         return format_html('<span id="state-{}">{}</span>', preset.pk, told)
 
     @admin.display(description="model file", ordering="model_file__path")
-    def file(self, preset: Preset) -> SafeString:
+    def file(self, preset: Preset) -> SafeString | str:
         """Its last part: the whole path is long, and stands in the title."""
         row = preset.model_file
+        if row is None:
+            return preset.upstream_url or NOTHING
         linked = link("modelfile", row.pk, PurePath(row.path).name, title=row.path)
         missing = badge("file missing", "bad") if file_problem(row) else ""
         return format_html("{} {}", linked, missing)
 
     @admin.display(description="size", ordering="model_file__size")
     def size(self, preset: Preset) -> str:
-        return _short(preset.model_file.size) if preset.model_file.size else NOTHING
+        size = preset.model_file.size if preset.model_file is not None else 0
+        return _short(size) if size else NOTHING
 
     @admin.display(description="memory need")
     def need(self, preset: Preset) -> SafeString | str:

@@ -19,6 +19,16 @@ SECTIONS: list[Any] = [
         "the base, the global preset, the engine's environment, or the engine's own default.",
     ),
     _section(
+        "Engine",
+        [
+            "engine", "command_line", ("health_path", "declared_memory"),
+            ("upstream_url", "upstream_model"), "new_upstream_key", "forget_upstream_key",
+        ],
+        "Who answers: llama.cpp's own server, unless another one is wanted. Command line, health "
+        "path and declared memory are for a server of your own, URL, model and key for a remote "
+        "one. A change counts at the next load.",
+    ),
+    _section(
         "Memory and placement",
         [
             ("ctx_size", "parallel"), ("cache_type_k", "cache_type_v"),
@@ -38,7 +48,8 @@ SECTIONS: list[Any] = [
         [
             ("pinned", "load_on_startup"), ("priority", "max_wait"),
             ("min_residency", "queue_limit"), ("keep_alive", "sleep_idle"),
-            ("stop_timeout", "readiness_probe"),
+            ("stop_timeout", "readiness_probe"), ("connect_timeout", "first_byte_timeout"),
+            ("idle_timeout", "answer_timeout"),
         ],
         "How it stands beside the others: who waits, who stays, who goes. A change counts at once, "
         "without a new load; that of sleeping, which the engine does, at the next load.",
@@ -56,13 +67,22 @@ SECTIONS: list[Any] = [
 
 
 def sections(*, masked: bool) -> list[Any]:
-    """With `masked`, the environment is not edited, and shows no secrets."""
+    """With `masked`, what holds secrets is not edited, and shows none."""
     if not masked:
         return SECTIONS
     return [
-        (title, {**section, "fields": [_MASKED.get(name, name) for name in section["fields"]]})
+        (title, {**section, "fields": list(filter(None, map(_masked, section["fields"])))})
         for title, section in SECTIONS
     ]
 
 
-_MASKED = {"environment": "environment_shown"}
+def _masked(field: Any) -> Any:
+    """What stands there for who may not edit it; None: nothing."""
+    return _MASKED.get(field, field)
+
+
+_MASKED = {
+    "environment": "environment_shown",
+    "new_upstream_key": "upstream_key_shown",
+    "forget_upstream_key": None,
+}

@@ -80,7 +80,7 @@ class PresetAdmin(PresetListAdmin):
         return sections(masked=not may_do_everything(request))
 
     def get_readonly_fields(self, request: HttpRequest, obj: Preset | None = None) -> Any:
-        return [] if may_do_everything(request) else ["environment_shown"]
+        return [] if may_do_everything(request) else ["environment_shown", "upstream_key_shown"]
 
     def get_form(
         self, request: HttpRequest, obj: Preset | None = None, change: bool = False, **kwargs: Any
@@ -107,6 +107,11 @@ class PresetAdmin(PresetListAdmin):
     def environment_shown(self, preset: Preset) -> SafeString | str:
         """For who may not edit it."""
         return told(masked(preset.environment)) if preset.environment else NOTHING
+
+    @admin.display(description="upstream key")
+    def upstream_key_shown(self, preset: Preset) -> str:
+        """For who may not edit it."""
+        return "kept" if preset.upstream_key else NOTHING
 
     # What a preset's page shows beside its form -----------------------------------------
 
@@ -233,7 +238,8 @@ class PresetAdmin(PresetListAdmin):
         if change and not form.changed_data:
             return
         old_name = form.initial.get("name") if change else None
-        super().save_model(request, obj, form, change)
+        with form.key_kept():
+            super().save_model(request, obj, form, change)
         self._keep_old_name(request, obj, old_name)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
@@ -248,7 +254,7 @@ class PresetAdmin(PresetListAdmin):
 
     def before_going_back(self, request: HttpRequest, live: Any, record: history.Record) -> None:
         for field in () if may_do_everything(request) else RESTRICTED:
-            before = getattr(live, field) if live is not None else ""
+            before = getattr(Preset() if live is None else live, field)
             if before != getattr(record, field):
                 label = record.instance_type._meta.get_field(field).verbose_name
                 raise ValidationError(f"Only superusers may change the {label}, which differ.")

@@ -46,13 +46,13 @@ def _name(plan: Plan, row: Download, model: PlannedFile) -> str:
     """Another file may have the name already, and be there still: one of the same repository, or
     one of another address that ends alike."""
     preset = Preset.objects.select_related("model_file").filter(name=plan.name).first()
-    if preset is None or preset.model_file.path == model.place:
+    if preset is None or preset.model_path == model.place:
         return plan.name
     if row.kind == Download.Kind.URL and preset.source == Source.DOWNLOAD:
         return _number(plan.name, model.place)
     if row.kind != Download.Kind.HUB:
         return plan.name
-    other = Path(preset.model_file.path)
+    other = Path(preset.model_path)
     snapshot = Path(model.place.removesuffix(model.path))
     if not other.is_relative_to(snapshot) or not other.exists():
         return plan.name

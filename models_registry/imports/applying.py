@@ -89,7 +89,7 @@ def _add_preset(planned: PlannedPreset, group: Group | None, asker: Asker) -> li
         raise _Conflict(taken)
     like = _like(planned.like) if planned.like else None
     model_file, notes = (like.model_file, []) if like else _model_file(planned, asker)
-    fields = {**planned.fields, "name": planned.name, "model_file": model_file.pk}
+    fields = {**planned.fields, "name": planned.name, "model_file": model_file and model_file.pk}
     if group is not None:
         fields["group"] = group.name
     if planned.inherits and like is not None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from models_registry.engine_path import llama_server
+from models_registry.engines import EngineKind
 from models_registry.errors import OptionError
 from models_registry.ini.text import GLOBAL, key_lines
 from models_registry.models import Preset
@@ -30,6 +31,9 @@ _NOT_CARRIED = {
     "request_set": "request filters",
     "request_defaults": "request filters",
     "group_id": "its group",
+    "command_line": "its command line",
+    "declared_memory": "its declared memory",
+    "upstream_url": "its remote server",
 }
 
 
@@ -81,6 +85,8 @@ def _section(preset: Preset, layers: Layers) -> Iterator[str]:
     if aliases:
         yield from key_lines("alias", ",".join(aliases))
     yield from _words(files | options | _policy_words(policy))
+    if preset.engine != EngineKind.LLAMA_SERVER:
+        yield f"# llama.cpp cannot run it: its engine is {preset.engine}"
     lost = {word for field, word in _NOT_CARRIED.items() if getattr(preset, field)}
     if lost:
         yield f"# not in this file: {', '.join(sorted(lost))}"

@@ -129,9 +129,9 @@ class _Importing:
         fields = patching.changes(preset, words, self._catalogue)
         if section.names_a_model:
             path = model_path(section)
-            if path != preset.model_file.path and not self._replace:
-                raise _Conflict(f"it runs {preset.model_file.path}: ask to replace it")
-            if path != preset.model_file.path:
+            if path != preset.model_path and not self._replace:
+                raise _Conflict(f"it runs {preset.model_path or 'no file'}: ask to replace it")
+            if path != preset.model_path:
                 fields["model_file"] = self._model_file(path, section).pk
         if fields:
             editing.change_preset(name, fields, self._asker)

@@ -169,15 +169,16 @@ class _Applying:
 
     def _turn(self, preset: Preset, section: PresetSection) -> None:
         """To the file that the section names, if the preset is the presets file's own."""
-        if model_path(section) == preset.model_file.path:
-            self._set_companions(preset.model_file, section)
+        row = preset.model_file
+        if row is not None and model_path(section) == row.path:
+            self._set_companions(row, section)
         elif preset.source == Source.PRESET_FILE:
             preset.model_file = self._model_file(section)
             _save(preset)
             self._report.changed.append(preset.name)
         else:
             raise NoModel(
-                f"{where(section)}: {preset.name} runs {preset.model_file.path}, which was "
+                f"{where(section)}: {preset.name} runs {preset.model_path or 'no file'}, which was "
                 f"{preset.get_source_display()}: rename the section, or let it name no model"
             )
 

@@ -1,6 +1,7 @@
 """What can run: model files, the presets that run them, and other names for presets."""
 
 from models_registry.models.downloads import Download
+from models_registry.models.engine_columns import Engine
 from models_registry.models.files import FileMetadata, ModelFile
 from models_registry.models.measurements import Measurement
 from models_registry.models.presets import Alias, PlacementWish, Preset, Priority
@@ -11,6 +12,7 @@ from models_registry.models.switching import GlobalPreset, Profile
 __all__ = [
     "Alias",
     "Download",
+    "Engine",
     "FileMetadata",
     "GlobalPreset",
     "Group",

@@ -9,6 +9,7 @@ from django.db import models
 from simple_history.models import HistoricalRecords
 
 from models_registry import validation
+from models_registry.models.engine_columns import Engine, EngineColumns
 from models_registry.models.files import ModelFile
 from models_registry.models.revised import Revised, Source
 from models_registry.models.sharing import Group
@@ -34,8 +35,8 @@ _WAIT = [MinValueValidator(0), MaxValueValidator(policy.LONGEST_WAIT)]
 _CONTEXT = [MinValueValidator(policy.LEAST_CONTEXT), MaxValueValidator(policy.MOST_CONTEXT)]
 
 
-class Preset(Revised):
-    """A named way to run a model file. An unset option falls to the layer below."""
+class Preset(EngineColumns, Revised):
+    """A named way to run a model. An unset option falls to the layer below."""
 
     name = models.CharField(
         max_length=200,
@@ -43,7 +44,14 @@ class Preset(Revised):
         validators=[validation.validate_name],
         help_text="What a client writes as `model`.",
     )
-    model_file = models.ForeignKey(ModelFile, on_delete=models.CASCADE, related_name="presets")
+    model_file = models.ForeignKey(
+        ModelFile,
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="presets",
+        help_text="Needed by llama.cpp's engines; a command may name it as ${model}.",
+    )
     source = models.CharField(max_length=20, choices=Source, default=Source.ADMIN, editable=False)
     base = models.ForeignKey(
         "self",
@@ -260,10 +268,24 @@ class Preset(Revised):
                 condition=models.Q(placement__in=PlacementWish.values),
                 name="preset_placement_is_known",
             ),
+            models.CheckConstraint(
+                condition=models.Q(engine__in=Engine.values), name="preset_engine_is_known"
+            ),
         ]
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def model_path(self) -> str:
+        """Empty without a file."""
+        return self.model_file.path if self.model_file is not None else ""
+
+    @property
+    def files(self) -> tuple[str, str, str]:
+        """Paths of the model, its projector and its draft model; empty where there is none."""
+        row = self.model_file
+        return (row.path, row.mmproj, row.draft) if row is not None else ("", "", "")
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         self.version += 1

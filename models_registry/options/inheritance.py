@@ -214,8 +214,11 @@ DRAFTED = {
 """How a draft model guesses, by the beginning of its file's name; by any other, `draft-simple`."""
 
 
-def model_file_layer(model_file: ModelFile, catalogue: Catalogue) -> dict[str, str]:
-    """A draft model alone is loaded and not used: the engine is told how it guesses."""
+def model_file_layer(model_file: ModelFile | None, catalogue: Catalogue) -> dict[str, str]:
+    """A draft model alone is loaded and not used: the engine is told how it guesses. Without a file
+    it says nothing."""
+    if model_file is None:
+        return {}
     layer = {"model": model_file.path}
     if model_file.mmproj:
         layer["mmproj"] = model_file.mmproj

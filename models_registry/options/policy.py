@@ -17,6 +17,7 @@ from django.core.exceptions import ValidationError
 from models_registry.options.command_line import Layer
 from models_registry.options.policy_keys import (
     LEAST_CONTEXT,
+    LEAST_TIME_OUT,
     LONGEST_IDLE,
     LONGEST_WAIT,
     MOST_CONTEXT,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "GATEWAYS_OWN",
     "LEAST_CONTEXT",
+    "LEAST_TIME_OUT",
     "LONGEST_IDLE",
     "LONGEST_WAIT",
     "MOST_CONTEXT",
@@ -64,6 +66,10 @@ GATEWAYS_OWN = {
     "keep_alive": "CORRAL_MODEL_KEEP_ALIVE",
     "queue_limit": "CORRAL_QUEUE_LIMIT_PER_MODEL",
     "context_cap": "CORRAL_CONTEXT_PER_SLOT",
+    "connect_timeout": "CORRAL_CONNECT_TIMEOUT",
+    "first_byte_timeout": "CORRAL_FIRST_BYTE_TIMEOUT",
+    "idle_timeout": "CORRAL_BETWEEN_TOKENS_TIMEOUT",
+    "answer_timeout": "CORRAL_ANSWER_TIMEOUT",
 }
 """Field name to the setting that counts while it is unset."""
 
@@ -92,6 +98,10 @@ class Policy:
     queue_limit: int | None = None
     min_residency: float | None = None
     keep_alive: float | None = None
+    connect_timeout: float | None = None
+    first_byte_timeout: float | None = None
+    idle_timeout: float | None = None
+    answer_timeout: float | None = None
     readiness_probe: bool = False
     placement: str = "best"
     context_cap: int | None = None

@@ -16,6 +16,7 @@ LONGEST_WAIT = 86_400.0
 LONGEST_IDLE = 31_536_000.0
 """A year; whoever means for ever writes NEVER."""
 MOST_WAITERS = 1_000_000
+LEAST_TIME_OUT = 0.1
 LEAST_CONTEXT = 256
 """Tokens: the engine rounds every context up to a multiple of it."""
 MOST_CONTEXT = 2**31 - 1
@@ -68,6 +69,10 @@ _KEYS = (
     PolicyKey("queue-limit", PolicyKind.WHOLE, most=MOST_WAITERS),
     PolicyKey("min-residency", PolicyKind.SECONDS, most=LONGEST_WAIT),
     PolicyKey("keep-alive", PolicyKind.SECONDS, most=LONGEST_IDLE),
+    *(
+        PolicyKey(f"{kind}-timeout", PolicyKind.SECONDS, least=LEAST_TIME_OUT, most=LONGEST_WAIT)
+        for kind in ("connect", "first-byte", "idle", "answer")
+    ),
     PolicyKey("readiness-probe", PolicyKind.SWITCH, unset=False),
     PolicyKey("placement", PolicyKind.CHOICE, choices=("best", "now"), unset="best"),
     PolicyKey("context-cap", PolicyKind.WHOLE, least=LEAST_CONTEXT, most=MOST_CONTEXT),
@@ -165,7 +170,7 @@ def _seconds(key: PolicyKey, name: str, text: str) -> float:
         return number
     for_ever = ", or -1 for never" if key.key == "keep-alive" else ""
     raise OptionError(
-        name, f"takes seconds from {key.least:.0f} to {key.most:.0f}{for_ever}, not {_quoted(text)}"
+        name, f"takes seconds from {key.least:g} to {key.most:.0f}{for_ever}, not {_quoted(text)}"
     )
 
 

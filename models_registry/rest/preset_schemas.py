@@ -8,7 +8,9 @@ from django.db.models import Q
 from ninja import Schema
 from pydantic import Field, StrictBool, StrictInt
 
+from models_registry import kept_secrets
 from models_registry.access import asker_of
+from models_registry.engines import LONGEST_COMMAND, EngineKind
 from models_registry.naming import LONGEST_NAME
 from models_registry.options.policy import LEAST_CONTEXT, LONGEST_IDLE, MOST_CONTEXT, MOST_WAITERS
 from models_registry.options.policy_keys import LONGEST_TAGS, tag_words
@@ -23,6 +25,7 @@ from models_registry.rest.schemas import (
     Replicas,
     Seconds,
     Tag,
+    TimeOut,
     Urgency,
     Word,
     if_named,
@@ -31,6 +34,12 @@ from models_registry.restricted import masked
 from models_registry.shapes import Page, Strict
 from models_registry.tags import tagged, tags_of
 from models_registry.validation import LONGEST_OPTIONS
+
+CommandLine = Annotated[str, Field(max_length=LONGEST_COMMAND)]
+HealthPath = Annotated[str, Field(max_length=200)]
+Url = Annotated[str, Field(max_length=500)]
+UpstreamModel = Annotated[str, Field(max_length=200)]
+Secret = Annotated[str, Field(max_length=kept_secrets.LONGEST)]
 
 
 class PresetOptions(Strict):
@@ -65,6 +74,17 @@ class PresetOptions(Strict):
     context_cap: Annotated[StrictInt, Field(ge=LEAST_CONTEXT, le=MOST_CONTEXT)] | None = Field(
         None, description="Tokens for each slot, at most, while ctx_size is null."
     )
+    connect_timeout: TimeOut | None = Field(None, description="Seconds to reach the engine.")
+    first_byte_timeout: TimeOut | None = Field(
+        None, description="Seconds until an answer begins, at most."
+    )
+    idle_timeout: TimeOut | None = Field(
+        None, description="Seconds between two pieces of an answer, at most."
+    )
+    answer_timeout: TimeOut | None = Field(None, description="Seconds for a whole answer.")
+    model_file: Id | None = Field(
+        None, description="The id of one of /models; not every engine needs one."
+    )
 
     base: Name | None = Field(
         None, description="The preset whose options count wherever this one sets nothing."
@@ -74,7 +94,13 @@ class PresetOptions(Strict):
 
 class PresetIn(PresetOptions):
     name: Name
-    model_file: Id = Field(description="The id of one of /models.")
+    engine: EngineKind = Field(EngineKind.LLAMA_SERVER, description="Who answers.")
+    command_line: CommandLine = Field("", description="Of the engine `command`.")
+    health_path: HealthPath = Field("", description="What answers 200 once it can serve.")
+    declared_memory: dict[str, StrictInt] = Field({}, description="MiB by device.")
+    upstream_url: Url = Field("", description="Of the engine `upstream`.")
+    upstream_model: UpstreamModel = Field("", description="As the remote server calls it.")
+    upstream_key: Secret = Field("", description="Kept, and never shown again.")
     tags: list[Tag] = []
     unlisted: StrictBool = Field(False, description="Left out of GET /models; it answers.")
     environment: str = Field(
@@ -105,7 +131,13 @@ class PresetPatch(PresetOptions):
         None, description="As last read; refused with `conflict` when the preset is newer."
     )
     name: Name = if_named(description="The old name stays as an alias.")
-    model_file: Id = if_named()
+    engine: EngineKind = if_named()
+    command_line: CommandLine = if_named()
+    health_path: HealthPath = if_named()
+    declared_memory: dict[str, StrictInt] = if_named()
+    upstream_url: Url = if_named()
+    upstream_model: UpstreamModel = if_named()
+    upstream_key: Secret = if_named(description="Empty: the one that was kept is forgotten.")
     tags: list[Tag] = if_named()
     unlisted: StrictBool = if_named()
     environment: str = if_named(max_length=LONGEST_OPTIONS)
@@ -126,8 +158,15 @@ class PresetOut(Schema):
     version: int
     name: str
     aliases: list[str]
-    model_file: int
-    model_path: str
+    model_file: int | None
+    model_path: str = Field(description="Empty without a file.")
+    engine: str
+    command_line: str
+    health_path: str
+    declared_memory: dict[str, int]
+    upstream_url: str
+    upstream_model: str
+    has_upstream_key: bool
     source: str
     base: str | None
     group: str | None
@@ -157,6 +196,10 @@ class PresetOut(Schema):
     placement: str
     context_cap: int | None
     replicas: int
+    connect_timeout: float | None
+    first_byte_timeout: float | None
+    idle_timeout: float | None
+    answer_timeout: float | None
     readiness_probe: bool
     environment: str = Field(
         description="Who may not do everything sees no values of what is called like a secret."
@@ -195,12 +238,16 @@ class PresetOut(Schema):
         return [alias.name for alias in row.aliases.all()]
 
     @staticmethod
-    def resolve_model_file(row: Any) -> int:
-        return int(row.model_file_id)
+    def resolve_model_file(row: Any) -> int | None:
+        return None if row.model_file_id is None else int(row.model_file_id)
+
+    @staticmethod
+    def resolve_has_upstream_key(row: Any) -> bool:
+        return bool(row.upstream_key)
 
     @staticmethod
     def resolve_model_path(row: Any) -> str:
-        return str(row.model_file.path)
+        return str(row.model_path)
 
 
 class EffectiveOptionOut(Schema):

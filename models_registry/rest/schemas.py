@@ -18,6 +18,7 @@ from models_registry.metadata_shown import metadata_of
 from models_registry.models import Alias, FileMetadata
 from models_registry.naming import LONGEST_NAME
 from models_registry.options.policy import (
+    LEAST_TIME_OUT,
     LONGEST_IDLE,
     LONGEST_WAIT,
     MOST_REPLICAS,
@@ -32,6 +33,7 @@ Id = Annotated[StrictInt, Field(ge=1, le=2**63 - 1)]
 Count = Annotated[StrictInt, Field(ge=1, le=2**31 - 1)]
 Word = Annotated[str, Field(max_length=10)]
 Seconds = Annotated[StrictFloat, Field(ge=0, le=LONGEST_WAIT, allow_inf_nan=False)]
+TimeOut = Annotated[StrictFloat, Field(ge=LEAST_TIME_OUT, le=LONGEST_WAIT, allow_inf_nan=False)]
 IdleSeconds = Annotated[StrictFloat, Field(ge=NEVER, le=LONGEST_IDLE, allow_inf_nan=False)]
 Tag = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^,\n]*$")]
 Parameter = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^,\n]*$")]

@@ -161,7 +161,7 @@ def _rows(with_file: bool) -> Rows:
         )
     }
     presets = {
-        name: PresetRow(name, source, path)
+        name: PresetRow(name, source, path or "")
         for name, source, path in Preset.objects.order_by().values_list(
             "name", "source", "model_file__path"
         )

@@ -67,4 +67,4 @@ def _there(target: targets.Target) -> str:
         if alias is not None
         else Preset.objects.select_related("model_file").filter(name=name).first()
     )
-    return preset.name if preset and not file_problem(preset.model_file.path) else ""
+    return preset.name if preset and not file_problem(preset.model_path) else ""

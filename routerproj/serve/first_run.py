@@ -93,7 +93,7 @@ def some_model(preferred: str) -> str:
     if any(preset.name == preferred for preset in presets):
         return preferred
     presets.sort(key=lambda preset: preset.source != Source.DEMO)
-    sound = (preset for preset in presets if not file_problem(preset.model_file.path))
+    sound = (each for each in presets if not each.model_path or not file_problem(each.model_path))
     return next((preset.name for preset in (*itertools.islice(sound, 1), *presets)), "")
 
 

@@ -63,6 +63,7 @@ def sent(preset: Preset, **fields: Any) -> dict[str, Any]:
     return {
         "name": preset.name, "model_file": preset.model_file.pk, "ctx_size": preset.ctx_size,
         "seen_version": preset.version, "embeddings": "unknown", "priority": "normal",
+        "engine": "llama_server",
         "placement": "best", "replicas": "1",
         "aliases-TOTAL_FORMS": "0", "aliases-INITIAL_FORMS": "0", **fields,
     }  # fmt: skip

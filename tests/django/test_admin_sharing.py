@@ -259,6 +259,7 @@ def test_secrets_are_shown_to_superusers_alone(admin_client: Client, preset: Pre
     client = limited("view_preset", "change_preset")
     data = {
         "name": "first", "model_file": preset.model_file.pk, "priority": "normal",
+        "engine": "llama_server",
         "placement": "best", "replicas": "1", "seen_version": preset.version, "tags": "new",
         "aliases-TOTAL_FORMS": "0", "aliases-INITIAL_FORMS": "0", "environment": "OMP_X=1",
     }  # fmt: skip

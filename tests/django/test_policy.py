@@ -358,7 +358,12 @@ def test_all_of_it_is_edited_on_the_presets_page(
     answer = admin_client.post(
         url,
         sent
-        | {"name": "a", "model_file": preset.model_file.pk, "seen_version": preset.version}
+        | {
+            "name": "a",
+            "engine": "llama_server",
+            "model_file": preset.model_file.pk,
+            "seen_version": preset.version,
+        }
         | {"aliases-TOTAL_FORMS": 0, "aliases-INITIAL_FORMS": 0},
     )
 

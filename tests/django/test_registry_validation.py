@@ -43,6 +43,7 @@ def form(model_file: ModelFile, name: str = "a", **fields: Any) -> dict[str, Any
         "model_file": model_file.pk,
         "extra_options": "",
         "priority": "normal",
+        "engine": "llama_server",
         "placement": "best",
         "replicas": 1,
         "seen_version": 1,
