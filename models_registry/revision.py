@@ -12,6 +12,7 @@ from django.db.models.signals import m2m_changed, post_delete, post_save
 from models_registry import ports
 from models_registry.models import (
     Alias,
+    Download,
     GlobalPreset,
     Group,
     ModelFile,
@@ -77,12 +78,21 @@ def _changed(**_: Any) -> None:
     bump()
 
 
+def _fetched(*, created: bool, **_: Any) -> None:
+    """A name that is being fetched is taken: the default does not answer for it any more."""
+    if created:
+        bump()
+
+
 def connect() -> None:
     """Called once, when Django is ready."""
     for model in (ModelFile, Preset, Alias, Group, Profile, GlobalPreset):
         label = f"models_registry.revision.{model.__name__}"
         post_save.connect(_changed, sender=model, dispatch_uid=label, weak=False)
         post_delete.connect(_changed, sender=model, dispatch_uid=label, weak=False)
+    post_save.connect(
+        _fetched, sender=Download, dispatch_uid="models_registry.revision.Download", weak=False
+    )
     m2m_changed.connect(
         _changed,
         sender=Profile.presets.through,

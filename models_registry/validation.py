@@ -16,6 +16,7 @@ from models_registry.engine_checks import engine_errors, foreign_option_errors
 from models_registry.engine_path import llama_server
 from models_registry.engines import EngineKind
 from models_registry.errors import EngineMissing, OptionError
+from models_registry.names import alias_problem
 from models_registry.naming import name_problem, shards_problem
 from models_registry.options.catalogue import engine_catalogue
 from models_registry.options.inheritance import DEEPEST, global_row, stored_bases
@@ -42,6 +43,11 @@ LONGEST_OPTIONS = 64 << 10
 
 def validate_name(name: str) -> None:
     if problem := name_problem(name):
+        raise ValidationError(problem[0].upper() + problem[1:] + ".")
+
+
+def validate_alias_name(name: str) -> None:
+    if problem := alias_problem(name):
         raise ValidationError(problem[0].upper() + problem[1:] + ".")
 
 

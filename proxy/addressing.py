@@ -39,10 +39,11 @@ _DECODER = msgspec.json.Decoder(_Body)
 
 
 def address(body: bytes | mmap) -> str:
-    """The model's name. Raises Refused when the body is not one JSON object that names one model.
+    """The model's name, or nothing where the body names none: the default is meant, if there is
+    one. Raises Refused when the body is not one JSON object that names one model at most.
 
     The whole body is checked, so that nothing is loaded for a request that a child would refuse as
-    malformed. As in llama.cpp, a `model` that is not a string counts as missing. The time is at
+    malformed. A `model` that is neither a string nor null counts as missing. The time is at
     most about 7 ns a byte, and nothing else of Python's runs meanwhile.
     """
     try:
@@ -67,7 +68,7 @@ def address(body: bytes | mmap) -> str:
 
 
 def address_form(body: bytes | mmap, content_type: bytes) -> str:
-    """The same for a multipart form."""
+    """The same for a multipart form. Raises Refused."""
     return _sane(model_in_form(body, content_type))
 
 
@@ -84,7 +85,7 @@ def names_a_model(query: bytes) -> bool:
 
 
 def address_query(query: bytes) -> str:
-    """The same for the query of a GET. Raises Refused when it names none, or two."""
+    """The same for the query of a GET, which must name one. Raises Refused."""
     try:
         pairs = parse_qsl(query.decode("ascii"), max_num_fields=MOST_FIELDS, errors="strict")
     except ValueError as error:  # too many fields, or no UTF-8
@@ -92,7 +93,7 @@ def address_query(query: bytes) -> str:
     named = [value for name, value in pairs if name == "model"]
     if len(named) > 1:
         raise Refused("invalid_request", "The query has more than one `model`: send one.")
-    if not named:
+    if not named or not named[0]:
         raise Refused(
             "model_missing", "The query must name a model: ?model=NAME; GET /v1/models lists them."
         )
@@ -100,8 +101,6 @@ def address_query(query: bytes) -> str:
 
 
 def _sane(model: str) -> str:
-    if not model:
-        raise _model_missing()
     if len(model) > LONGEST_MODEL:
         raise Refused(
             "model_not_found",

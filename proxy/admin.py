@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from models_registry.admin.base import badge
+from models_registry.admin.base import OBJECTS, badge
 from models_registry.admin.history import HistoryAdmin
 from proxy.keys import give_secret
 from proxy.models import ApiKey, Team
@@ -25,6 +25,7 @@ class TeamAdmin(HistoryAdmin):
     list_filter = ["priority"]
     search_fields = ["name"]
     readonly_fields = ["created_at"]
+    formfield_overrides = OBJECTS
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Team]:
         teams: QuerySet[Team] = super().get_queryset(request)
@@ -45,7 +46,8 @@ class ApiKeyAdmin(HistoryAdmin):
     list_filter = ["team", "scope", ("revoked_at", admin.EmptyFieldListFilter)]
     list_select_related = ["team"]
     search_fields = ["name", "public_id"]
-    fields = ["team", "name", "scope", "expires_at"]
+    fields = ["team", "name", "scope", "expires_at", "aliases"]
+    formfield_overrides = OBJECTS
     actions = ["revoke"]
 
     def get_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> Any:

@@ -11,7 +11,17 @@ from models_registry.access import Needs, asker_of
 from models_registry.shapes import Page, Paged
 from proxy import editing
 from proxy.models import ApiKey, Team
-from proxy.schemas import KeyFilter, KeyIn, KeyOut, NewKeyOut, TeamId, TeamIn, TeamOut, TeamPatch
+from proxy.schemas import (
+    KeyFilter,
+    KeyIn,
+    KeyOut,
+    KeyPatch,
+    NewKeyOut,
+    TeamId,
+    TeamIn,
+    TeamOut,
+    TeamPatch,
+)
 
 keys = Router(tags=["keys"])
 teams = Router(tags=["teams"])
@@ -33,6 +43,12 @@ def list_keys(request: HttpRequest, page: Query[KeyFilter]) -> dict[str, Any]:
 def create_key(request: HttpRequest, body: KeyIn) -> Status[ApiKey]:
     """The answer holds the key itself, this once."""
     return Status(201, editing.issue_key(asker_of(request), **body.model_dump()))
+
+
+@keys.patch("/{str:public_id}", auth=CHANGE_KEYS, response=KeyOut)
+def change_key(request: HttpRequest, public_id: str, body: KeyPatch) -> ApiKey:
+    """What its requests' names mean; the gateway's processes know it within a second."""
+    return editing.change_key(public_id, asker_of(request), body.model_dump(exclude_unset=True))
 
 
 @keys.post("/{str:public_id}/revoke", auth=CHANGE_KEYS, response=KeyOut)

@@ -26,7 +26,7 @@ class Attempts:
     async def judge(self, lease: Lease) -> None:
         """The child died before a byte of its answer. Ends the lease, and returns if there is
         another try. Raises Refused."""
-        model = self._model
+        model = self._model or lease.preset
         ended = await lease.release(died=True)
         if lease.lost.is_set():
             self._lost += 1

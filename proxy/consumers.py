@@ -111,7 +111,7 @@ class GatewayApp:
             else:
                 caller = await self._keys.identify(request.headers)
             if endpoint.kind not in {*CARRIED, Kind.EVENTS}:
-                await self._answer(endpoint, request)
+                await self._answer(endpoint, caller, request)
                 return
         except Refused as refused:
             model, told = model_named(path), request_id.encode()
@@ -161,7 +161,7 @@ class GatewayApp:
             await self._scheduler.start()
         return self._carriers
 
-    async def _answer(self, endpoint: Endpoint, request: Request) -> None:
+    async def _answer(self, endpoint: Endpoint, caller: Caller, request: Request) -> None:
         """What the gateway answers by itself."""
         status = 200
         match endpoint.kind:
@@ -185,7 +185,8 @@ class GatewayApp:
                 payload = listing.props(self._config)
             case Kind.MODEL:
                 scheduler = (await self._started()).scheduler
-                payload = await self._models.one(scheduler, model_named(endpoint.path))
+                name = model_named(endpoint.path)
+                payload = await self._models.one(scheduler, name, caller.own_names(name))
             case _:
                 if reload_asked(request.scope["query_string"]):
                     await self._reload.done()

@@ -23,8 +23,8 @@ def teams() -> QuerySet[Team]:
     return Team.objects.order_by("name")
 
 
-def create_team(asker: Asker, *, name: str, weight: float, priority: str) -> Team:
-    team = Team(name=name, weight=weight, priority=priority)
+def create_team(asker: Asker, **fields: Any) -> Team:
+    team = Team(**fields)
     with transaction.atomic():
         team.full_clean()
         _told(team, asker)
@@ -49,7 +49,13 @@ def change_team(id: int, asker: Asker, changes: dict[str, Any]) -> Team:
 
 
 def issue_key(
-    asker: Asker, *, name: str, team: str, scope: str, expires_at: datetime | None
+    asker: Asker,
+    *,
+    name: str,
+    team: str,
+    scope: str,
+    expires_at: datetime | None,
+    aliases: dict[str, str],
 ) -> ApiKey:
     """The new key, with its text as `text`. Its team must exist: a slip of the pen makes none.
 
@@ -64,7 +70,7 @@ def issue_key(
     owner = Team.objects.filter(name=team).first()
     if owner is None:
         raise ManagementRefused("validation_failed", f"No team is called {team!r}.", "team")
-    key = ApiKey(team=owner, name=name, scope=scope, expires_at=expires_at)
+    key = ApiKey(team=owner, name=name, scope=scope, expires_at=expires_at, aliases=aliases)
     text = give_secret(key)
     with transaction.atomic():
         key.full_clean()
@@ -74,16 +80,35 @@ def issue_key(
     return key
 
 
+def change_key(public_id: str, asker: Asker, changes: dict[str, Any]) -> ApiKey:
+    """What is so already makes no version."""
+    with transaction.atomic():
+        key = _locked_key(public_id)
+        changed = [name for name, value in changes.items() if getattr(key, name) != value]
+        for name in changed:
+            setattr(key, name, changes[name])
+        if changed:
+            key.full_clean()
+            _told(key, asker)
+            key.save(update_fields=changed)
+    return key
+
+
 def revoke_key(public_id: str, asker: Asker) -> ApiKey:
     """From now on it is refused. A key that is revoked already stays as it is."""
     with transaction.atomic():
-        key = keys().filter(public_id=public_id).first()
-        if key is None:
-            raise ManagementRefused("not_found", f"There is no key ck_{public_id}_….")
+        key = _locked_key(public_id)
         if key.revoked_at is None:
             key.revoked_at = timezone.now()
             _told(key, asker)
             key.save(update_fields=["revoked_at"])
+    return key
+
+
+def _locked_key(public_id: str) -> ApiKey:
+    key = keys().select_for_update(of=("self",)).filter(public_id=public_id).first()
+    if key is None:
+        raise ManagementRefused("not_found", f"There is no key ck_{public_id}_….")
     return key
 
 

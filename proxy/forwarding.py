@@ -85,6 +85,7 @@ class Forwarding:
                     priority=caller.policy.priority,
                     request=order.id,
                     sticky=order.sticky,
+                    own=caller.own_names(order.model),
                 )
         finally:
             watch.queued = False
@@ -139,7 +140,8 @@ class Forwarding:
             await self._relay.copy(answer)
         except UpstreamFailed as error:
             answer.close()
-            raise broken_off(await lease.release(died=True), self._order.model) from error
+            model = self._order.model or lease.preset
+            raise broken_off(await lease.release(died=True), model) from error
         except BaseException:
             self._leave(lease, answer)
             raise

@@ -14,7 +14,7 @@ import logging
 import re
 import secrets
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import cast
@@ -28,8 +28,9 @@ from django.utils import timezone
 from proxy.conf import ProxyConfig
 from proxy.headers import RawHeaders
 from proxy.models import DEFAULT_TEAM, ApiKey, Scope, Team
+from proxy.own_names import Aliases, own_names
 from proxy.queries import CLOSE_SECONDS, DatabaseThread, Shared
-from scheduler.protocol import PriorityName, Refused
+from scheduler.protocol import OwnNames, PriorityName, Refused
 
 logger = logging.getLogger(__name__)
 
@@ -50,19 +51,25 @@ LOCK_WAIT_MILLISECONDS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How a team stands in the queue."""
+    """How a team stands in the queue, and the aliases that are its own."""
 
     weight: float = 1.0
     priority: PriorityName = "normal"
+    aliases: Aliases = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whose request it is. `key` is the key's public id, or empty."""
+    """Whose request it is. `key` is the key's public id, or empty, `aliases` are the key's own."""
 
     team: str
     key: str = ""
     policy: Policy = Policy()
+    aliases: Aliases = field(default_factory=dict)
+
+    def own_names(self, name: str) -> OwnNames:
+        """Where its own aliases lead for `name`."""
+        return own_names(name, (self.aliases, self.policy.aliases))
 
 
 def pepper(secret_key: str) -> bytes:
@@ -138,6 +145,7 @@ class _Known:
     digest: str = _NO_DIGEST
     expires_at: float | None = None
     policy: Policy = Policy()
+    aliases: Aliases = field(default_factory=dict)
 
 
 _NOBODY = _Known()
@@ -186,7 +194,7 @@ class KeyRing:
                 known = await self._newer(public_id, known if age < STALE_SECONDS else None)
             if self._fits(known, secret):
                 self._last_uses.note(public_id)
-                return Caller(known.team, public_id, known.policy)
+                return Caller(known.team, public_id, known.policy, known.aliases)
         if self._is_plain(key):
             return Caller(DEFAULT_TEAM, policy=await self._default_policy())
         raise Refused("invalid_api_key", "This API key is not valid, or no longer.")
@@ -285,26 +293,29 @@ def _usable_key(public_id: str) -> ApiKey | None:
 def _usable_keys() -> dict[str, _Known]:
     rows = ApiKey.objects.filter(revoked_at=None).order_by()
     found = rows.values_list(
-        "public_id", "team__name", "digest", "expires_at", "team__weight", "team__priority"
-    )
+        "public_id", "team__name", "digest", "expires_at", "aliases",
+        "team__weight", "team__priority", "team__aliases",
+    )  # fmt: skip
     return {
         public_id: _Known(
             team,
             digest,
             None if expires_at is None else expires_at.timestamp(),
-            _policy(weight, priority),
+            _policy(*policy),
+            aliases,
         )
-        for public_id, team, digest, expires_at, weight, priority in found
+        for public_id, team, digest, expires_at, aliases, *policy in found
     }
 
 
 def _default_policy() -> Policy:
-    found = Team.objects.filter(name=DEFAULT_TEAM).values_list("weight", "priority").first()
+    rows = Team.objects.filter(name=DEFAULT_TEAM)
+    found = rows.values_list("weight", "priority", "aliases").first()
     return Policy() if found is None else _policy(*found)
 
 
-def _policy(weight: float, priority: str) -> Policy:
-    return Policy(weight, cast(PriorityName, priority))
+def _policy(weight: float, priority: str, aliases: Aliases) -> Policy:
+    return Policy(weight, cast(PriorityName, priority), aliases)
 
 
 def _set_last_use(public_ids: list[str]) -> None:

@@ -13,12 +13,21 @@ from typing import Any
 
 import msgspec
 
+from models_registry.names import Names
+from models_registry.near_names import near_names
 from proxy.conf import ProxyConfig
 from proxy.downloads import Downloads
 from proxy.offered import Offer, Offered, problem_told
 from proxy.queries import DatabaseThread, Shared
 from scheduler.client import SchedulerClient
-from scheduler.protocol import Failure, InstanceState, QueueEntry, Refused, SnapshotState
+from scheduler.protocol import (
+    Failure,
+    InstanceState,
+    OwnNames,
+    QueueEntry,
+    Refused,
+    SnapshotState,
+)
 
 ANSWER_SECONDS = 5.0
 """How long the scheduler may take: a list of models is asked for by people and by probes."""
@@ -62,16 +71,25 @@ class ModelList:
         more = [coming[name] for name in sorted(coming) if name not in there]
         return {"object": "list", "data": [*listed, *more]}
 
-    async def one(self, scheduler: SchedulerClient, name: str) -> dict[str, Any] | msgspec.Raw:
-        """By its name or an alias, listed or not. Raises Refused `model_not_found` too."""
-        presets = await self._presets.ask()
-        found = next((each for each in presets if name in (each.name, *each.aliases)), None)
-        coming = await self._downloads.entries() if found is None else {}
-        if name in coming:
-            return coming[name]
+    async def one(
+        self, scheduler: SchedulerClient, name: str, own: OwnNames
+    ) -> dict[str, Any] | msgspec.Raw:
+        """What a request for `name` would get, listed or not. Raises Refused `model_not_found`
+        too."""
+        presets = {each.name: each for each in await self._presets.ask()}
+        coming = await self._downloads.entries()
+        aliases = {alias: each.name for each in presets.values() for alias in each.aliases}
+        names = Names(presets, aliases, coming)
+        meant = names.meant(name, exact=own.exact, wildcard=own.wildcard, default=own.default)
+        found = presets.get(names.preset(meant) or "")
+        if found is None and meant in coming:
+            return coming[meant]
         if found is None:
+            near = near_names(meant, names.written())
+            meaning = f"did you mean {' or '.join(near)}? " if near else ""
             raise Refused(
-                "model_not_found", f"There is no model {name!r}: GET /v1/models lists them."
+                "model_not_found",
+                f"There is no model {meant!r}: {meaning}GET /v1/models lists them.",
             )
         return Live.of(await snapshot(scheduler)).entry(found)
 

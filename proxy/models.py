@@ -7,6 +7,7 @@ from django.db import models
 from simple_history.models import HistoricalRecords
 
 from models_registry.models import Priority
+from proxy.own_aliases import check_own_aliases
 
 DEFAULT_TEAM = "default"
 """Made by the first migration; requests without a key of their own count for it."""
@@ -35,6 +36,13 @@ class Team(models.Model):
         choices=Priority,
         default=Priority.NORMAL,
         help_text="Its requests count as come earlier (`high`) or later (`low`), within a bound.",
+    )
+    aliases = models.JSONField(
+        default=dict,
+        blank=True,
+        validators=[check_own_aliases],
+        help_text="Names that count for its keys only, before everybody's, and the model of each: "
+        '{"gpt-4o*": "smollm2", "*": "qwen"}, where * alone is the default.',
     )
     created_at = models.DateTimeField(auto_now_add=True, editable=False)
 
@@ -76,6 +84,13 @@ class ApiKey(models.Model):
     created_at = models.DateTimeField(auto_now_add=True, editable=False)
     expires_at = models.DateTimeField(
         null=True, blank=True, help_text="Refused from then on; empty: never."
+    )
+    aliases = models.JSONField(
+        default=dict,
+        blank=True,
+        validators=[check_own_aliases],
+        help_text="Names that count for this key only, before its team's, and the model of each: "
+        '{"gpt-4o*": "smollm2", "*": "qwen"}, where * alone is the default.',
     )
     revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
     last_used_at = models.DateTimeField(

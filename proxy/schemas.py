@@ -11,6 +11,7 @@ from pydantic import Field, StrictFloat
 from models_registry.rest.schemas import Urgency
 from models_registry.shapes import Moment, Page, Strict
 from proxy.models import DEFAULT_TEAM, LEAST_WEIGHT, MOST_WEIGHT
+from proxy.own_aliases import MOST
 
 Name = Annotated[str, Field(min_length=1, max_length=100)]
 
@@ -19,6 +20,16 @@ Weight = Annotated[StrictFloat, Field(ge=LEAST_WEIGHT, le=MOST_WEIGHT, allow_inf
 
 
 TeamId = Annotated[int, Field(ge=1, le=2**63 - 1)]
+
+
+OwnAliases = Annotated[
+    dict[str, str],
+    Field(
+        description="What a client writes, to a preset's name or an alias; they go before "
+        "everybody's. With * at its end all names that begin so, * alone is the default.",
+        max_length=MOST,
+    ),
+]
 
 
 def _if_named(**described: Any) -> Any:
@@ -30,6 +41,7 @@ class TeamIn(Strict):
     name: Name
     weight: Weight = Field(1.0, description="Its share while others wait as well.")
     priority: Urgency = "normal"
+    aliases: OwnAliases = {}
 
 
 class TeamPatch(Strict):
@@ -37,6 +49,7 @@ class TeamPatch(Strict):
 
     weight: Weight = _if_named(description="Its share while others wait as well.")
     priority: Urgency = _if_named()
+    aliases: OwnAliases = _if_named()
 
 
 class TeamOut(Schema):
@@ -44,6 +57,7 @@ class TeamOut(Schema):
     name: str
     weight: float
     priority: str
+    aliases: dict[str, str]
     created_at: datetime
 
 
@@ -52,6 +66,13 @@ class KeyIn(Strict):
     team: Name = Field(DEFAULT_TEAM, description="The name of one of /teams.")
     scope: Literal["inference", "admin"] = "inference"
     expires_at: Moment | None = Field(None, description="Refused from then on; null: never.")
+    aliases: OwnAliases = {}
+
+
+class KeyPatch(Strict):
+    """What is left out stays as it is."""
+
+    aliases: OwnAliases = _if_named()
 
 
 class KeyOut(Schema):
@@ -59,6 +80,7 @@ class KeyOut(Schema):
     name: str
     team: str
     scope: str
+    aliases: dict[str, str]
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None

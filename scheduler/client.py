@@ -21,6 +21,7 @@ from .connection import Connection
 from .connection import ConnectionLost as ConnectionLost
 from .protocol import (
     LONGEST_AGE,
+    NO_OWN_NAMES,
     Abandon,
     Acquire,
     Cancel,
@@ -29,6 +30,7 @@ from .protocol import (
     Happened,
     Load,
     Operation,
+    OwnNames,
     Ping,
     PriorityName,
     Refused,
@@ -142,10 +144,11 @@ class SchedulerClient:
         priority: PriorityName = "normal",
         request: str = "",
         sticky: str = "",
+        own: OwnNames = NO_OWN_NAMES,
     ) -> Lease:
         """Waits until the model is loaded and has a slot free. Raises Refused. `request` is what
         the client knows it by (at most 128 printable characters); those of one `sticky` come to the
-        same one of several instances.
+        same one of several instances; `own` is where the caller's own aliases lead.
 
         Cancelling the call leaves the queue. A scheduler that goes away meanwhile is asked again,
         with the place of the first arrival, if it is back within the reconnect wait.
@@ -157,7 +160,17 @@ class SchedulerClient:
             asked_ago = min(max(0.0, clock() - arrived), LONGEST_AGE)
             id = connection.next_id()
             ask = Acquire(
-                id, preset, tenant, kind, asked_ago, autoload, weight, priority, request, sticky
+                id,
+                preset,
+                tenant,
+                kind,
+                asked_ago,
+                autoload,
+                weight,
+                priority,
+                request,
+                sticky,
+                own,
             )
             draining = connection.drains_of(id) if kind == "websocket" else None
             lease: Lease | None = None

@@ -55,12 +55,26 @@ RequestText = Annotated[str, msgspec.Meta(pattern=REQUEST_TEXT)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 
 
+class OwnNames(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
+    """Where the caller's own aliases lead for the name that is asked for; each empty, or a preset's
+    name or an alias of the registry. `exact` goes before everything, `wildcard` before the
+    registry's patterns, `default` before its default."""
+
+    exact: str = ""
+    wildcard: str = ""
+    default: str = ""
+
+
+NO_OWN_NAMES = OwnNames()
+
+
 class Acquire(_Operation, tag="acquire", frozen=True):
-    """Ask for a lease. `preset` is a name or an alias. `age` is the seconds since the request first
-    arrived at the gateway (a retry, or one asked again, keeps its place). `get` asks for a look: it
-    takes no slot and ends by itself after seconds. The holder of a `websocket` is told later, too,
-    whether its instance drains (Drains). `weight` and `priority` are the tenant's. Those
-    of one `sticky` come to the same one of several instances, as long as it has a free slot."""
+    """Ask for a lease. `preset` is a name or an alias, or empty for the default. `age` is the
+    seconds since the request first arrived at the gateway (a retry, or one asked again, keeps its
+    place). `get` asks for a look: it takes no slot and ends by itself after seconds. The holder of
+    a `websocket` is told later, too, whether its instance drains (Drains). `weight` and `priority`
+    are the tenant's. Those of one `sticky` come to the same one of several instances, as long as
+    it has a free slot."""
 
     preset: str
     tenant: str = ""
@@ -71,6 +85,7 @@ class Acquire(_Operation, tag="acquire", frozen=True):
     priority: PriorityName = "normal"
     request: RequestText = ""
     sticky: RequestText = ""
+    own: OwnNames = NO_OWN_NAMES
 
 
 class Cancel(_Operation, tag="cancel", frozen=True):

@@ -141,6 +141,12 @@ def unfinished() -> list[Download]:
     return list(Download.objects.filter(state__in=Download.UNFINISHED).order_by("pk"))
 
 
+def coming_names() -> frozenset[str]:
+    """Under which what is being fetched may be asked for already, and told how far it is."""
+    rows = Download.objects.filter(state__in=Download.UNFINISHED).order_by()
+    return frozenset(name for row in rows.values_list("name", "target") for name in row if name)
+
+
 def unfinished_of(name: str) -> Download | None:
     """The one that will be offered by this name, or was asked for by it."""
     found = Download.objects.filter(state__in=Download.UNFINISHED, name=name).first()

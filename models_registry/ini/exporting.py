@@ -84,6 +84,8 @@ def _section(preset: Preset, layers: Layers) -> Iterator[str]:
     aliases = sorted(alias.name for alias in preset.aliases.all())
     if aliases:
         yield from key_lines("alias", ",".join(aliases))
+    if patterns := [name for name in aliases if name.endswith("*")]:
+        yield f"# llama.cpp takes {', '.join(patterns)} for a name, Corral for all that begin so"
     yield from _words(files | options | _policy_words(policy))
     if preset.engine != EngineKind.LLAMA_SERVER:
         yield f"# llama.cpp cannot run it: its engine is {preset.engine}"

@@ -13,6 +13,7 @@ from pathlib import Path
 from models_registry.errors import OptionError
 from models_registry.ini import text as ini
 from models_registry.ini.text import GLOBAL, Fault, IniError, IniKey, IniSection
+from models_registry.names import alias_problem
 from models_registry.naming import name_problem, quantisation
 from models_registry.options.catalogue import Catalogue
 from models_registry.options.command_line import checked_option
@@ -221,8 +222,13 @@ class _Reader:
     def _aliases(self, key: IniKey) -> tuple[str, ...]:
         names = tuple(dict.fromkeys(name.strip() for name in key.value.split(",") if name.strip()))
         for name in names:
-            if problem := name_problem(name):
+            if problem := alias_problem(name):
                 raise OptionError(key.key, f"{name[:60]!r}: {problem}")
+            if name.endswith("*"):
+                self._warnings.append(
+                    f"line {key.line}: {name} stands for all names that begin so; "
+                    "llama.cpp takes it for a name like any other"
+                )
         return names
 
 

@@ -300,7 +300,13 @@ class Preset(EngineColumns, Revised):
 class Alias(Revised):
     """Another name under which clients may ask for a preset."""
 
-    name = models.CharField(max_length=200, unique=True, validators=[validation.validate_name])
+    name = models.CharField(
+        max_length=200,
+        unique=True,
+        validators=[validation.validate_alias_name],
+        help_text="With * at its end all names that begin so, the longest beginning first; * alone "
+        "makes the preset the default: for names that nobody has, and requests that name no model.",
+    )
     preset = models.ForeignKey(Preset, on_delete=models.CASCADE, related_name="aliases")
     from_file = models.BooleanField(
         default=False, editable=False, help_text="Named by the presets file or by discovery."

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from django.db import DatabaseError, close_old_connections, connections
 
+from models_registry.downloads.asking import coming_names
 from models_registry.launch import LaunchSpec, launch_specs, registry_revision
 from models_registry.outside import outside_state
 from scheduler.limits import device_limits
@@ -35,6 +36,8 @@ class Reading:
     revision: int
     specs: tuple[LaunchSpec, ...]
     limits: Limits = NO_LIMITS
+    coming: frozenset[str] = frozenset()
+    """Names of models that are being fetched."""
 
 
 class Registry:
@@ -48,7 +51,7 @@ class Registry:
         """The revision first: rows that change meanwhile are read again at the next look."""
         close_old_connections()
         revision = registry_revision()
-        return Reading(revision, tuple(launch_specs()), device_limits())
+        return Reading(revision, tuple(launch_specs()), device_limits(), coming_names())
 
     def outside(self, files: Sequence[str]) -> object:
         """Another one when what cannot be started may have been cured."""
@@ -90,7 +93,7 @@ class Catalog:
                 if self._last is None or reading.limits != self._last.limits:
                     self._limits_changed(reading.limits)
                 self._last = reading
-                self._changed(self._offer(reading.revision, reading.specs))
+                self._changed(self._offer(reading))
             return reading.revision
 
     async def watch(self) -> None:
@@ -138,5 +141,5 @@ class Catalog:
         self._outside = await loop.run_in_executor(self._thread, self._registry.outside, files)
         return self._outside != before
 
-    def _offer(self, revision: int, specs: Sequence[LaunchSpec]) -> Offer:
-        return Offer.of(revision, specs, self._stop_timeout_seconds)
+    def _offer(self, reading: Reading) -> Offer:
+        return Offer.of(reading.revision, reading.specs, self._stop_timeout_seconds, reading.coming)

@@ -179,7 +179,7 @@ class _Connection(asyncio.Protocol):
         match operation:
             case Acquire(id=id):
                 self._unused(id)
-                answer = partial(self._granted, id, operation.preset)
+                answer = partial(self._granted, operation)
                 drains = partial(self._drains, id) if operation.kind == "websocket" else None
                 self._requests[id] = self._operations.acquire(operation, answer, drains)
             case Cancel(target=target):
@@ -281,7 +281,8 @@ class _Connection(asyncio.Protocol):
 
     # Replies, in the owner's turn ----------------------------------------------------------------
 
-    def _granted(self, id: int, name: str, answer: InstanceRun | Refused) -> None:
+    def _granted(self, asked: Acquire, answer: InstanceRun | Refused) -> None:
+        id = asked.id
         if isinstance(answer, Refused):
             self._requests.pop(id, None)
             self._refuse(id, answer)
@@ -290,7 +291,7 @@ class _Connection(asyncio.Protocol):
         if request is None:
             return  # cancelled in this very moment: the lease ends by that
         self._leases[request] = id
-        filters = self._operations.filters(answer, name)
+        filters = self._operations.filters(answer, asked)
         granted = Granted(
             request, answer.spec.preset, answer.instance, str(answer.address), filters
         )

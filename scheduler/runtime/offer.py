@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from models_registry.launch import LaunchSpec
+from models_registry.names import Names
 from scheduler.core.sharing import Sharing
 from scheduler.core.sizes import FixedShape, OpenShape
 from scheduler.core.values import PresetName, PresetSpec, Priority
+from scheduler.protocol import NO_OWN_NAMES, OwnNames
 
 from .figures import KnownShape
 
@@ -21,6 +23,7 @@ class Offer:
     revision: int = 0
     specs: Mapping[str, LaunchSpec] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
+    naming: Names = field(default_factory=Names)
     default_stop_timeout_seconds: float = 10.0
     known: bool = False
     """Whether the registry has been read at all."""
@@ -33,18 +36,26 @@ class Offer:
         revision: int,
         specs: Sequence[LaunchSpec],
         stop_timeout_seconds: float,
+        coming: Container[str] = (),
     ) -> Offer:
+        """`coming` are the names of models that are being fetched."""
+        aliases = {alias: spec.preset for spec in specs for alias in spec.aliases}
         return cls(
             revision=revision,
             specs={spec.preset: spec for spec in specs},
-            aliases={alias: spec.preset for spec in specs for alias in spec.aliases},
+            aliases=aliases,
+            naming=Names([spec.preset for spec in specs], aliases, coming),
             default_stop_timeout_seconds=stop_timeout_seconds,
             known=True,
         )
 
     def resolve(self, name: str) -> LaunchSpec | None:
-        """By the preset's own name, else by an alias."""
-        return self.specs.get(name) or self.specs.get(self.aliases.get(name, ""))
+        """By the preset's own name, else by an alias, as it is written."""
+        return self.specs.get(self.naming.preset(name) or "")
+
+    def meant(self, name: str, own: OwnNames = NO_OWN_NAMES) -> str:
+        """The name, alias or pattern by which a request for `name` is resolved."""
+        return self.naming.meant(name, exact=own.exact, wildcard=own.wildcard, default=own.default)
 
     def names(self) -> list[str]:
         return sorted(self.specs)

@@ -23,6 +23,7 @@ from scheduler.core.events import (
 )
 from scheduler.core.values import Kind, PresetName, Priority, RequestId, TenantId
 from scheduler.protocol import (
+    NO_OWN_NAMES,
     Acquire,
     DevicesState,
     Ended,
@@ -32,6 +33,7 @@ from scheduler.protocol import (
     FitAnswer,
     Happened,
     Measured,
+    OwnNames,
     Refused,
     SnapshotState,
     Waiters,
@@ -46,6 +48,7 @@ from .memory import device_states
 from .offer import problem_of
 from .owner import Owner
 from .refusals import (
+    model_missing,
     model_not_found,
     model_not_loaded,
     preset_invalid,
@@ -88,7 +91,9 @@ class Operations:
 
         def admit() -> None:
             try:
-                preset = self._resolved(asked.preset, autoload=asked.autoload and self._autoload)
+                preset = self._resolved(
+                    asked.preset, asked.own, autoload=asked.autoload and self._autoload
+                )
             except Refused as refusal:
                 answer(refusal)
                 return
@@ -119,11 +124,11 @@ class Operations:
         self._owner.post(admit)
         return request
 
-    def filters(self, run: InstanceRun, name: str) -> Filters | None:
-        """For a request that asked by `name`, as the registry now is: an edit counts at once, also
-        for what runs already."""
-        spec = self._owner.offer.specs.get(run.spec.preset, run.spec)
-        found = spec.filters.for_name(name)
+    def filters(self, run: InstanceRun, asked: Acquire) -> Filters | None:
+        """As the registry now is: an edit counts at once, also for what runs already."""
+        offer = self._owner.offer
+        spec = offer.specs.get(run.spec.preset, run.spec)
+        found = spec.filters.for_name(offer.meant(asked.preset, asked.own))
         if found is None:
             return None
         return Filters(list(found.strip), dict(found.defaults), dict(found.set))
@@ -303,7 +308,7 @@ class Operations:
 
         def admit() -> None:
             try:
-                preset = self._resolved(name, autoload=True)
+                preset = self._resolved(name, NO_OWN_NAMES, autoload=True, exactly=True)
             except Refused as refusal:
                 answer(refusal)
                 return
@@ -316,12 +321,17 @@ class Operations:
         self._owner.post(admit)
         return request
 
-    def _resolved(self, name: str, *, autoload: bool) -> PresetName:
+    def _resolved(
+        self, name: str, own: OwnNames, *, autoload: bool, exactly: bool = False
+    ) -> PresetName:
         """The canonical name. Raises Refused for what the core need not be asked: it would make
-        room for something that cannot be started."""
-        spec = self._owner.offer.resolve(name)
+        room for something that cannot be started. `exactly`: no pattern and no default counts, for
+        people who load by name."""
+        offer = self._owner.offer
+        meant = name if exactly else offer.meant(name, own)
+        spec = offer.resolve(meant)
         if spec is None:
-            raise self._not_offered(name)
+            raise self._not_offered(name, meant)
         preset = PresetName(spec.preset)
         if self._owner.is_running(preset):
             return preset
@@ -331,9 +341,13 @@ class Operations:
             raise model_not_loaded(spec.preset)
         return preset
 
-    def _not_offered(self, name: str) -> Refused:
+    def _not_offered(self, name: str, meant: str = "") -> Refused:
         offer = self._owner.offer
-        return model_not_found(name, offer.names()) if offer.known else registry_unread()
+        if not offer.known:
+            return registry_unread()
+        if not name and not meant:
+            return model_missing()
+        return model_not_found(name, offer.naming.written(), leads_to=meant or name)
 
     async def _after_death(
         self, run: InstanceRun, request: RequestId, answer: Callable[[Ended | None], None]

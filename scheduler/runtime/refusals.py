@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from models_registry.near_names import near_names
 from scheduler.core.siting import NoPlace
 from scheduler.core.sizes import HOST, Bytes
 from scheduler.core.values import Code, Exit, Refusal
@@ -25,8 +26,7 @@ nothing by itself."""
 
 def refused(refusal: Refusal, preset: str, known: Sequence[str] = ()) -> Refused:
     """`known` are the names that would have been right; needed for MODEL_NOT_FOUND only."""
-    if len(preset) > LONGEST_NAME_SHOWN:
-        preset = f"{preset[:LONGEST_NAME_SHOWN]}…"
+    preset = _shortened(preset)
     return Refused(
         _ON_THE_WIRE.get(refusal.code, str(refusal.code)),
         _message(refusal, preset, known),
@@ -34,8 +34,24 @@ def refused(refusal: Refusal, preset: str, known: Sequence[str] = ()) -> Refused
     )
 
 
-def model_not_found(preset: str, known: Sequence[str]) -> Refused:
-    return refused(Refusal(Code.MODEL_NOT_FOUND), preset, known)
+def model_not_found(preset: str, known: Sequence[str], *, leads_to: str = "") -> Refused:
+    """`leads_to` is where an alias of the caller's own leads, which nobody is called either."""
+    if leads_to in ("", preset):
+        return refused(Refusal(Code.MODEL_NOT_FOUND), preset, known)
+    missing = refused(Refusal(Code.MODEL_NOT_FOUND), leads_to, known).message
+    asked = f"'{_shortened(preset)}'" if preset else "a request that names no model"
+    return Refused(
+        "model_not_found",
+        f"for this key, or its team, {asked} stands for '{_shortened(leads_to)}', and {missing}",
+    )
+
+
+def model_missing() -> Refused:
+    return Refused(
+        "model_missing",
+        "The body must name a model: `model` is a non-empty string, and there is no default; "
+        "GET /v1/models lists them.",
+    )
 
 
 def no_place_told(no_place: NoPlace, preset: str) -> str:
@@ -105,7 +121,7 @@ def _message(refusal: Refusal, preset: str, known: Sequence[str]) -> str:
     name = f"the model '{preset}'"
     match refusal.code:
         case Code.MODEL_NOT_FOUND:
-            return f"no model is called '{preset}'; {_known(known)}"
+            return f"no model is called '{preset}'; {_known(preset, known)}"
         case Code.MODEL_LOAD_FAILED:
             return f"{name} failed to load{_how(refusal.exit)}{_again(refusal)}"
         case Code.MODEL_BACKING_OFF:
@@ -180,9 +196,15 @@ def _or_less_of(short: Bytes) -> str:
     return " or fewer GPU layers" if devices else ""
 
 
-def _known(known: Sequence[str]) -> str:
+def _shortened(name: str) -> str:
+    return f"{name[:LONGEST_NAME_SHOWN]}…" if len(name) > LONGEST_NAME_SHOWN else name
+
+
+def _known(preset: str, known: Sequence[str]) -> str:
     if not known:
         return "the registry is empty: add a model in the admin, or name a folder by --models-dir"
+    if near := near_names(preset, known):
+        return f"did you mean {' or '.join(near)}? GET /v1/models lists all"
     shown = ", ".join(f"'{name}'" for name in known[:NAMES_SHOWN])
     more = len(known) - NAMES_SHOWN
     return f"there is {shown}" + (f" and {more} more (GET /v1/models)" if more > 0 else "")

@@ -79,9 +79,23 @@ def test_an_alias_is_made_turned_renamed_and_deleted(manager, preset):
     assert (manager.get("/aliases/d").status, manager.delete("/aliases/d").status) == (404, 404)
 
 
+def test_a_pattern_and_the_default_are_aliases_like_others(manager, preset):
+    for name in ("gpt-4o*", "user/*", "*"):
+        assert manager.post("/aliases", {"name": name, "preset": preset.name}).status == 201
+        assert manager.get(f"/aliases/{name}").json["name"] == name
+
+    turned = manager.patch("/aliases/gpt-4o*", {"request_set": {"top_k": 1}})
+
+    assert turned.json["request_set"] == {"top_k": 1}
+    assert manager.delete("/aliases/*").status == 204
+    assert manager.get(f"/presets/{preset.name}").json["aliases"] == ["gpt-4o*", "user/*"]
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [
+        ({"name": "gpt*o", "preset": "user/repo:Q4_K_M"}, "name"),
+        ({"name": "gpt**", "preset": "user/repo:Q4_K_M"}, "name"),
         ({"name": "user/repo:Q4_K_M", "preset": "user/repo:Q4_K_M"}, "name"),
         ({"name": "taken", "preset": "user/repo:Q4_K_M"}, "name"),
         ({"name": "a,b", "preset": "user/repo:Q4_K_M"}, "name"),

@@ -190,11 +190,14 @@ def test_what_is_written_says_where_llama_cpp_would_read_otherwise(folder: Path)
         stop_timeout=2.5,
         request_strip="seed",
     )
-    make_preset("heir", base.model_file, base=base, priority="low", stop_timeout=3.0)
+    heir = make_preset("heir", base.model_file, base=base, priority="low", stop_timeout=3.0)
+    for name in ("gpt-4o*", "plain"):
+        Alias.objects.create(name=name, preset=heir)
 
     text = export_ini()
 
     assert text.startswith("# Presets of Corral")
+    assert "\nalias = gpt-4o*,plain\n# llama.cpp takes gpt-4o* for a name, Corral" in text
     assert "\n# llama.cpp reads this name as user/repo:MINE\n[user/repo:Q4_0-mine]\n" in text
     assert f'\nmodel = "{folder}/a#b.gguf"\n' in text
     assert "\n# llama.cpp would cut the next value off at its first ; or #: samplers\n" in text

@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from scheduler.client import ConnectionLost
-from scheduler.protocol import Ended, Filters, Happened, Refused, SnapshotState
+from scheduler.protocol import (
+    NO_OWN_NAMES,
+    Ended,
+    Filters,
+    Happened,
+    OwnNames,
+    Refused,
+    SnapshotState,
+)
 
 CRASH = Ended(by_itself=True, reason="crashed", signal=9, words="GGML_ASSERT failed")
 STOPPED = Ended(by_itself=False, reason="evicted", exit_code=0)
@@ -67,6 +75,7 @@ class Asked:
     request: str
     sticky: str = ""
     kind: str = "post"
+    own: OwnNames = NO_OWN_NAMES
 
 
 @dataclass
@@ -154,8 +163,11 @@ class FakeScheduler:
         priority: str = "normal",
         request: str = "",
         sticky: str = "",
+        own: OwnNames = NO_OWN_NAMES,
     ) -> FakeLease:
-        asked = Asked(preset, tenant, age, autoload, weight, priority, request, sticky, kind)
+        if not preset and not own.default:
+            raise Refused("model_missing", "no model, and no default")
+        asked = Asked(preset, tenant, age, autoload, weight, priority, request, sticky, kind, own)
         self.asked.append(asked)
         self._answer()
         if self.refusal is not None:

@@ -9,6 +9,7 @@ from asgiref.sync import sync_to_async
 
 from models_registry.indexing import index_files
 from models_registry.models import Alias, FileMetadata, ModelFile, Preset, Source
+from proxy.keys import Caller
 from proxy.offered import Offer
 from scheduler.protocol import Failure, InstanceState, QueueEntry, SnapshotState
 from tests.support.tiny_model import real_model
@@ -291,3 +292,37 @@ async def test_an_unlisted_preset_is_found_only_by_its_name(house, presets):
     async with house(never_asked) as h:
         found = await Exchange(h.app, "/models/b", method="GET").end()
     assert found.json["id"] == "b"
+
+
+async def test_one_model_is_told_by_each_name_that_a_request_could_have(house, presets):
+    def more() -> None:
+        b = Preset.objects.get(name="b")
+        Alias.objects.create(name="gpt-4*", preset=b)
+
+    await sync_to_async(more)()
+    async with house(never_asked) as h:
+        paths = ("alias", "gpt-4o/mini", "gpt-3")
+        told = [await Exchange(h.app, f"/models/{name}", method="GET").end() for name in paths]
+        listed = await Exchange(h.app, "/models", method="GET").end()
+
+    assert [(each.status, each.json.get("id")) for each in told] == [
+        (200, "a"), (200, "b"), (400, None),
+    ]  # fmt: skip
+    assert [entry["aliases"] for entry in listed.json["data"]] == [["alias", "z-alias"], ["gpt-4*"]]
+
+
+async def test_a_keys_own_alias_shows_its_model(house, presets):
+    class Keys:
+        async def identify(self, headers: object) -> Caller:
+            return Caller("blue", aliases={"gpt-4*": "b", "a": "b"})
+
+        async def close(self) -> None:
+            pass
+
+    async with house(never_asked, keys=Keys()) as h:
+        told = [
+            await Exchange(h.app, f"/models/{name}", method="GET").end()
+            for name in ("gpt-4o", "a", "alias")
+        ]
+
+    assert [each.json["id"] for each in told] == ["b", "b", "a"]

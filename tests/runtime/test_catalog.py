@@ -156,7 +156,7 @@ async def test_a_preset_without_a_stop_timeout_gets_the_settings():
 async def test_a_preset_that_breaks_keeps_its_running_instances_fingerprint():
     before, after = preset("a"), replace(preset("a"), fingerprint="other", problem="no such option")
     async with watching(Table(before)) as (told, catalog):
-        offer = catalog._offer(2, [after]).after(told[0])
+        offer = catalog._offer(Reading(2, (after,))).after(told[0])
 
         assert offer.specs["a"].fingerprint == before.fingerprint
         assert offer.specs["a"].problem == "no such option"

@@ -134,6 +134,19 @@ async def test_a_lease_says_how_its_request_is_filtered_by_the_name_that_was_ask
         assert stage.starts == ["a"]
 
 
+async def test_a_pattern_sets_what_it_says_in_the_request_by_a_name_that_it_fits():
+    filters = RequestFilters(aliases={"gpt*": {"n": 1}, "gpt-4*": {"n": 2}})
+    served = preset("a", parallel=4, aliases=("gpt*", "gpt-4*"), filters=filters)
+    async with serving(served) as (_, socket), wired(socket) as wire:
+        told = []
+        asked = [("gpt-3", {}), ("gpt-4o", {}), ("mine", {"exact": "gpt-4*"}), ("a", {})]
+        for id, (name, own) in enumerate(asked):
+            reply = await wire.ask({"op": "acquire", "id": id, "preset": name, "own": own})
+            told.append(reply["ok"].get("filters"))
+
+        assert told == [{"set": {"n": 1}}, {"set": {"n": 2}}, {"set": {"n": 2}}, None]
+
+
 async def test_a_lease_is_explained_by_its_acquires_id_on_its_own_connection_only():
     async with serving() as (_, socket), wired(socket) as wire, wired(socket) as other:
         await wire.ask({"op": "acquire", "id": 5, "preset": "a", "request": "mine"})

@@ -9,7 +9,7 @@ import pytest
 from scheduler.core.events import Requested
 from scheduler.core.planner import Planner
 from scheduler.core.values import Config, Kind, Priority
-from scheduler.protocol import Fit, FitAnswer, Refused
+from scheduler.protocol import Fit, FitAnswer, OwnNames, Refused
 from scheduler.runtime.record import Decided
 
 from .standing_in import preset, staged, until
@@ -18,6 +18,49 @@ from .standing_in import preset, staged, until
 async def test_an_alias_leads_to_its_preset():
     async with staged(preset("a", aliases=("other-name",))) as stage:
         assert (await stage.ask("other-name").run()).spec.preset == "a"
+
+
+async def test_a_pattern_and_the_default_lead_to_their_presets():
+    served = preset("a", parallel=9, aliases=("gpt*",)), preset("b", parallel=9, aliases=("*",))
+    async with staged(*served, models_max=2) as stage:
+        found = [(await stage.ask(name).run()).spec.preset for name in ("gpt-4o", "x", "")]
+
+        assert found == ["a", "b", "b"]
+
+
+async def test_the_callers_own_names_go_before_everybodys():
+    served = preset("a", parallel=9, aliases=("gpt*",)), preset("b", parallel=9, aliases=("brief",))
+    async with staged(*served, models_max=2) as stage:
+        asked = [
+            stage.ask("a", own=OwnNames(exact="brief")),
+            stage.ask("gpt-4o", own=OwnNames(wildcard="b")),
+            stage.ask("a", own=OwnNames(wildcard="b", default="b")),
+        ]
+
+        assert [(await each.run()).spec.preset for each in asked] == ["b", "b", "a"]
+
+
+async def test_a_name_of_the_callers_own_that_leads_nowhere_is_refused_with_where_it_leads():
+    async with staged(preset("a", aliases=("*",))) as stage:
+        refusal = await stage.ask("gpt-4o", own=OwnNames(wildcard="gone")).refusal()
+
+        assert refusal.code == "model_not_found"
+        assert "'gpt-4o' stands for 'gone'" in refusal.message
+
+
+async def test_who_names_no_model_is_told_so_where_there_is_no_default():
+    async with staged(preset("a")) as stage:
+        assert (await stage.ask("").refusal()).code == "model_missing"
+
+
+async def test_a_person_loads_by_the_name_and_by_nothing_like_it():
+    async with staged(preset("a", aliases=("gpt*", "*"))) as stage:
+        answers = []
+        stage.operations.load("gpt-4o", answers.append)
+        await stage.owner.caught_up()
+
+        assert [answer.code for answer in answers] == ["model_not_found"]
+        assert stage.starts == []
 
 
 async def test_an_unknown_name_is_refused_with_names_that_exist():

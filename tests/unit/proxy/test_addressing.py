@@ -56,7 +56,12 @@ def test_no_bytes_do_more_than_be_refused(body):
         address(body)
 
 
-@given(json_values.filter(lambda value: not isinstance(value, str)))
+@pytest.mark.parametrize("body", [b"{}", b'{"model":null}', b'{"model":""}'])
+def test_a_body_that_names_no_model_asks_for_the_default(body):
+    assert address(body) == ""
+
+
+@given(json_values.filter(lambda value: value is not None and not isinstance(value, str)))
 def test_a_model_that_is_no_string_counts_as_missing(value):
     with pytest.raises(Refused) as refusal:
         address(json.dumps({"model": value}).encode())

@@ -232,3 +232,15 @@ def test_two_sections_about_one_model_are_a_conflict() -> None:
 
     assert found == {"u/r:Q4_0": "u/r:Q4_0"}
     assert [text.split(":")[0] for text in conflicts] == ["line 1", "line 3"]
+
+
+def test_an_alias_with_a_star_is_taken_and_told():
+    found = read("[a]\nmodel = a.gguf\nalias = one, gpt-4o*, *")
+
+    assert found.presets["a"].aliases == ("one", "gpt-4o*", "*")
+    told = [line for line in found.warnings if "llama.cpp takes it for a name" in line]
+    assert [line.partition(" stands")[0] for line in told] == ["line 3: gpt-4o*", "line 3: *"]
+
+
+def test_a_star_elsewhere_in_an_alias_is_a_fault():
+    assert "at the end" in faults("[a]\nmodel = a.gguf\nalias = g*t")[0]
