@@ -36,24 +36,27 @@ def section(folder: Path, scope: Scope) -> str:
     for count in FILES[: scope.steps]:
         models = folder / f"models-{count}"
         many_models(models, count)
-        taken = [_fresh(folder / f"var-{count}-{number}", models) for number in range(scope.rounds)]
-        rows.append([f"{count:,}", *(_seconds([each[kind] for each in taken]) for kind in KINDS)])
+        taken = [fresh(folder / f"var-{count}-{number}", models) for number in range(scope.rounds)]
+        rows.append(
+            [f"{count:,}", *(_seconds([each[kind][0] for each in taken]) for kind in KINDS)]
+        )
         say(f"{count} files")
     layers = ", ".join(str(layers) for layers, _ in SHAPES)
     return (
         f"Seconds for sparse files with headers of {layers} layers in turn and small vocabularies: "
         f"median (lowest to highest) of {scope.rounds} rounds. A rescan of the folder registers "
         "the files, or finds that none changed; the index reads their headers, or finds that none "
-        f"must be read. The aims at 10,000 files: at most {FIRST_SECONDS:g} s for all headers, and "
-        f"{AGAIN_SECONDS:g} s when nothing has changed.\n\n" + table(["files", *KINDS], rows)
+        f"must be read. The aims at 10,000 files: at most {FIRST_SECONDS:g} s for both when all "
+        f"are new, and {AGAIN_SECONDS:g} s when nothing has changed.\n\n"
+        + table(["files", *KINDS], rows)
     )
 
 
 KINDS = ("rescan, all new", "index, all new", "rescan, no change", "index, no change")
 
 
-def rounds(models: Path) -> dict[str, float]:
-    """In a process with a registry of its own."""
+def rounds(models: Path) -> dict[str, tuple[float, float]]:
+    """(seconds, processor seconds) of each kind, in a process with a registry of its own."""
     from models_registry.indexing import index_files
     from models_registry.sources.reading import Places
     from models_registry.tasks import rescan_sources
@@ -67,13 +70,20 @@ def rounds(models: Path) -> dict[str, float]:
     )
     taken = {}
     for kind, step in zip(KINDS, steps, strict=True):
-        begun = time.perf_counter()
+        begun, used = time.perf_counter(), _processor_seconds()
         step()
-        taken[kind] = time.perf_counter() - begun
+        taken[kind] = time.perf_counter() - begun, _processor_seconds() - used
     return taken
 
 
-def _fresh(var: Path, models: Path) -> dict[str, float]:
+def _processor_seconds() -> float:
+    """Of this process and of the children that have ended."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
+
+
+def fresh(var: Path, models: Path) -> dict[str, tuple[float, float]]:
+    """`rounds` in a process of its own, whose state is in `var`."""
     environment = {
         **os.environ, "CORRAL_VAR": str(var), "DJANGO_SETTINGS_MODULE": "routerproj.settings",
     }  # fmt: skip
@@ -81,8 +91,8 @@ def _fresh(var: Path, models: Path) -> dict[str, float]:
         [sys.executable, "-c", _PROGRAM, str(models)],
         cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True,
     )  # fmt: skip
-    taken: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return taken
+    taken = json.loads(done.stdout.splitlines()[-1])
+    return {kind: (seconds, processor) for kind, (seconds, processor) in taken.items()}
 
 
 def _seconds(values: list[float]) -> str:

@@ -117,7 +117,7 @@ def change_model_file(id: int, changes: Mapping[str, Any], asker: Asker) -> Mode
 
 
 def create_preset(fields: Mapping[str, Any], asker: Asker) -> Preset:
-    _check_restricted(Preset(), fields, asker)
+    check_restricted(Preset(), fields, asker)
     with _key_kept(fields) as known, transaction.atomic():
         return preset_named(saved(Preset(**_with_rows(known)), asker).name)
 
@@ -228,7 +228,7 @@ def locked(row: Row) -> Row:
 def _take(preset: Preset, changes: Mapping[str, Any], asker: Asker, version: int | None) -> None:
     if version is not None and version != preset.version:
         raise ManagementRefused("conflict", _who_was_faster(preset, version), "version")
-    _check_restricted(preset, changes, asker)
+    check_restricted(preset, changes, asker)
     for field, value in _with_rows(changes).items():
         setattr(preset, field, value)
 
@@ -246,7 +246,7 @@ def _key_kept(fields: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield {**fields, "upstream_key": reference}
 
 
-def _check_restricted(before: Preset, changes: Mapping[str, Any], asker: Asker) -> None:
+def check_restricted(before: Preset, changes: Mapping[str, Any], asker: Asker) -> None:
     """See models_registry.restricted."""
     for field in () if asker.everything else RESTRICTED:
         was = getattr(before, field)

@@ -62,7 +62,7 @@ def _problems(preset: Preset) -> Iterator[tuple[str, str]]:
                 at = "engine" if field == "upstream_key" else field
                 undo = "forget it first" if field == "upstream_key" else "clear it"
                 yield at, f"Only the engine {owner} has {_LABELS[field]}: {undo}."
-    if kind in _NEED_A_FILE and preset.model_file_id is None:
+    if kind in _NEED_A_FILE and preset.model_file is None:
         yield "model_file", "This engine needs a model file: choose one."
     if problem := declared_problem(preset.declared_memory):
         yield "declared_memory", problem
@@ -85,7 +85,7 @@ def _command_problems(preset: Preset) -> Iterator[tuple[str, str]]:
     except OptionError as error:
         yield "command_line", f"It cannot be taken: {error.message}."
         return
-    if names(preset.command_line, "model") and preset.model_file_id is None:
+    if names(preset.command_line, "model") and preset.model_file is None:
         yield "model_file", "The command line names ${model}: choose a model file."
     before = type(preset).objects.filter(pk=preset.pk).values_list("command_line", flat=True)
     if before.first() != preset.command_line and shutil.which(program) is None:

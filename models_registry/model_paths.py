@@ -23,25 +23,25 @@ class FilesState:
 def files_state(path: str, *companions: str) -> FilesState:
     """Of all shards of `path`, and of its companions (projector, draft model), empty ones left out.
     `size` is the model's alone."""
-    model = Path(path)
-    if problem := shards_problem(model.name):
-        return FilesState(0, (), f"the file {model} {problem}")
-    names = shard_names(model.name)
-    state = _seen([model]) if len(names) == 1 else _shards_state(model, names)
-    beside = _seen(Path(companion) for companion in companions if companion)
+    name = os.path.basename(path)  # noqa: PTH119 - a Path costs more than the look at the file
+    if problem := shards_problem(name):
+        return FilesState(0, (), f"the file {path} {problem}")
+    names = shard_names(name)
+    state = _seen([path]) if len(names) == 1 else _shards_state(Path(path), names)
+    beside = _seen(companion for companion in companions if companion)
     return FilesState(state.size, state.stamp + beside.stamp, state.problem or beside.problem)
 
 
-def _seen(files: Iterable[Path]) -> FilesState:
+def _seen(files: Iterable[str]) -> FilesState:
     stamp: list[tuple[str, int, int]] = []
     problem = ""
     for file in files:
         try:
-            found = file.stat()
+            found = os.stat(file)  # noqa: PTH116 - thousands of them
         except OSError as error:
             problem = problem or f"the file {file} cannot be read ({error.strerror})"
             continue
-        stamp.append((os.fspath(file), found.st_size, found.st_mtime_ns))
+        stamp.append((file, found.st_size, found.st_mtime_ns))
     return FilesState(sum(size for _, size, _ in stamp), tuple(stamp), problem)
 
 
@@ -70,12 +70,12 @@ def _shards_state(model: Path, names: Sequence[str]) -> FilesState:
     try:
         changed_at = model.parent.stat().st_mtime_ns
     except OSError:
-        return _seen(model.with_name(name) for name in names)  # with the reason
+        return _seen(str(model.with_name(name)) for name in names)  # with the reason
     last = _looks.get(key)
     now = time.monotonic()
     if last and last.folder_changed_at == changed_at and now - last.at < LOOK_AGAIN_SECONDS:
         return last.state
-    state = _seen(model.with_name(name) for name in names)
+    state = _seen(str(model.with_name(name)) for name in names)
     if time.time() - changed_at / 1e9 > SETTLED_SECONDS:
         if len(_looks) >= _MOST_KEPT:
             _looks.clear()

@@ -41,7 +41,7 @@ def name_problem(name: str) -> str:
         )
     if name.endswith(" ") or "  " in name:
         return "a name cannot end with a space or hold two in a row"
-    if any(segment.strip(" ") in ("", ".", "..") for segment in name.split("/")):
+    if "/" in name and any(part.strip(" ") in ("", ".", "..") for part in name.split("/")):
         return "between slashes there must be a word, and neither `.` nor `..`"
     if "/" in name and name.rpartition("/")[2] in ENDINGS_TAKEN:
         return f"a name cannot end with /{name.rpartition('/')[2]}, which asks for something"

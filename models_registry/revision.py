@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
 
 from django.db import IntegrityError, transaction
 from django.db.models import F
@@ -30,6 +31,44 @@ def registry_revision() -> int:
     """0 before the first change."""
     numbers = RegistryRevision.objects.filter(pk=_ROW).values_list("number", flat=True)
     return next(iter(numbers), 0)
+
+
+class Planned(Protocol):
+    """What somebody would change in the registry; `changes` is false when it is nothing."""
+
+    @property
+    def changes(self) -> bool: ...
+
+
+Made = TypeVar("Made", bound=Planned)
+
+_TRIES = 3
+
+
+def planned(plan: Callable[[], Made], write: Callable[[Made], None]) -> Made:
+    """`plan` reads the registry while others may write it, and takes its time; `write` then writes
+    what it made, in one transaction, if nobody has changed the registry meanwhile. Else it is
+    planned anew; in the end while the registry is held."""
+    for _ in range(_TRIES):
+        seen = registry_revision()
+        made = plan()
+        if not made.changes:
+            return made
+        with transaction.atomic():
+            if _held() == seen:
+                write(made)
+                return made
+    with transaction.atomic():
+        _held()
+        made = plan()
+        write(made)
+    return made
+
+
+def _held() -> int:
+    """The revision, which nobody else raises until the transaction ends."""
+    rows = RegistryRevision.objects.select_for_update().filter(pk=_ROW)
+    return next(iter(rows.values_list("number", flat=True)), 0)
 
 
 def bump() -> None:

@@ -7,7 +7,7 @@ import re
 import stat
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from django.core.exceptions import ValidationError
 
@@ -115,17 +115,43 @@ def _first_bytes(path: str, count: int) -> bytes:
         os.close(descriptor)
 
 
-def check_preset(preset: Preset) -> None:
-    """Raises ValidationError with every fault, each at its field."""
-    from models_registry.models import Alias  # that module imports this one
+class Beside(Protocol):
+    """The rows beside which a preset or an alias is to stand."""
 
+    def is_alias(self, name: str) -> bool: ...
+
+    def is_preset(self, name: str) -> bool: ...
+
+    def of_all(self) -> GlobalPreset | None: ...
+
+
+class _InDatabase:
+    def is_alias(self, name: str) -> bool:
+        from models_registry.models import Alias  # that module imports this one
+
+        return Alias.objects.filter(name=name).exists()
+
+    def is_preset(self, name: str) -> bool:
+        from models_registry.models import Preset  # that module imports this one
+
+        return Preset.objects.filter(name=name).exists()
+
+    def of_all(self) -> GlobalPreset | None:
+        return global_row()
+
+
+_IN_DATABASE = _InDatabase()
+
+
+def check_preset(preset: Preset, beside: Beside = _IN_DATABASE) -> None:
+    """Raises ValidationError with every fault, each at its field."""
     errors: dict[str, list[str]] = {}
-    if Alias.objects.filter(name=preset.name).exists():
+    if beside.is_alias(preset.name):
         errors["name"] = ["An alias has this name: choose another one, or delete the alias first."]
     for faults in (_option_errors(preset), engine_errors(preset)):
         for field, messages in faults.items():
             errors.setdefault(field, []).extend(messages)
-    for field, message in _layer_errors(preset).items():
+    for field, message in _layer_errors(preset, beside).items():
         errors.setdefault(field, []).append(message)
     if found := environment_errors(preset.environment):
         errors["environment"] = found
@@ -134,13 +160,13 @@ def check_preset(preset: Preset) -> None:
         raise ValidationError(errors)
 
 
-def _layer_errors(preset: Preset) -> dict[str, str]:
+def _layer_errors(preset: Preset, beside: Beside) -> dict[str, str]:
     """Of its bases, and of what it and they say together to the scheduler."""
     try:
         bases = stored_bases(preset)
         if len(bases) + _heirs_deep(preset) > DEEPEST:
             raise OptionError("base", f"more than {DEEPEST} presets would stand one upon the other")
-        return policy_errors(effective_policy(preset, bases, global_row()))
+        return policy_errors(effective_policy(preset, bases, beside.of_all()))
     except OptionError as error:
         if error.option == "base":
             return {"base": _sentence(error.message[0].upper() + error.message[1:])}
@@ -220,11 +246,9 @@ def _sentence(text: str) -> str:
     return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
-def check_alias(alias: Alias) -> None:
-    from models_registry.models import Preset  # that module imports this one
-
+def check_alias(alias: Alias, beside: Beside = _IN_DATABASE) -> None:
     errors = {}
-    if Preset.objects.filter(name=alias.name).exists():
+    if beside.is_preset(alias.name):
         errors["name"] = ["A preset has this name: choose another one."]
     if found := values_errors(alias.request_set):
         errors["request_set"] = found

@@ -19,7 +19,7 @@ from time import monotonic
 from typing import Any
 
 from models_registry.gguf.file_types import NAMES
-from models_registry.gguf.metadata_child import TEMPLATE, stamp_of
+from models_registry.gguf.metadata_child import SAME_LINE, TEMPLATE, stamp_of
 from models_registry.model_paths import files_state
 from models_registry.naming import file_stem, quantisation
 
@@ -152,6 +152,8 @@ def _in_order(asks: Sequence[Ask], seconds: float) -> Iterator[Answer]:
 
 
 def _told(ask: Ask, line: bytes) -> Answer:
+    if line == SAME_LINE:
+        return Answer(ask, read=False)
     told = json.loads(line)
     if "stamp" not in told:
         return Answer(ask, read=False, error=told.get("missing", ""))

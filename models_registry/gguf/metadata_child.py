@@ -18,6 +18,7 @@ import os
 import resource
 import sys
 import threading
+import time
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ from models_registry.naming import shard_names
 MEMORY_LIMIT = 512 << 20
 CPU_SECONDS = 5
 """For one model."""
+MOST_KEPT_BACK, KEPT_BACK_SECONDS = 100, 0.1
+"""Answers that nothing has changed."""
 READING = 1
 """Raised when what is read changes, so that every file is read anew."""
 
@@ -47,11 +50,12 @@ ENCODERS = {"clip.has_vision_encoder": "image", "clip.has_audio_encoder": "audio
 
 
 SAME: dict[str, Any] = {"same": True}
+SAME_LINE = json.dumps(SAME).encode()
 
 
 def stamp_of(state: FilesState) -> str:
     """Another one for every state of the files."""
-    told = json.dumps([READING, state.stamp])
+    told = repr((READING, state.stamp))
     return hashlib.sha256(told.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
@@ -135,22 +139,56 @@ def _limit_time() -> None:
 def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    _say(b"ready")
+    answers = _Answers()
+    answers.say(b"ready")
     asks = []
     while (line := sys.stdin.buffer.readline()) != b"\n":
         if not line:
             os._exit(3)
         asks.append(line)
     threading.Thread(target=_end_with_stdin, daemon=True).start()
+    threading.Thread(target=answers.flush_for_ever, daemon=True).start()
     for ask in asks:
-        _say(json.dumps(answer(json.loads(ask))).encode())
+        found = answer(json.loads(ask))
+        if found is SAME:
+            answers.keep(SAME_LINE)
+        else:
+            answers.say(json.dumps(found).encode())
+    answers.flush()
     os._exit(0)  # the thread at stdin would hold an ordinary exit
 
 
-def _say(line: bytes) -> None:
-    """At once: whoever waits must know which model is next."""
-    sys.stdout.buffer.write(line + b"\n")
-    sys.stdout.buffer.flush()
+class _Answers:
+    """Whoever waits must know which model is next. A look at one that is as it was takes less than
+    a line on its way, so these go together, and a file that hangs holds them no longer than a
+    moment."""
+
+    def __init__(self) -> None:
+        self._kept: list[bytes] = []
+        self._lock = threading.Lock()
+
+    def keep(self, line: bytes) -> None:
+        with self._lock:
+            self._kept.append(line)
+        if len(self._kept) >= MOST_KEPT_BACK:
+            self.flush()
+
+    def say(self, line: bytes) -> None:
+        with self._lock:
+            self._kept.append(line)
+        self.flush()
+
+    def flush(self) -> None:
+        with self._lock:
+            kept, self._kept = self._kept, []
+            if kept:
+                sys.stdout.buffer.write(b"\n".join(kept) + b"\n")
+                sys.stdout.buffer.flush()
+
+    def flush_for_ever(self) -> None:
+        while True:
+            time.sleep(KEPT_BACK_SECONDS)
+            self.flush()
 
 
 if __name__ == "__main__":

@@ -5,22 +5,21 @@ fields, by the rules of the admin's forms.
 from __future__ import annotations
 
 from django.core.exceptions import ValidationError
-from django.db import transaction
 
-from models_registry import editing, patching
+from models_registry import patching
 from models_registry.access import Asker
 from models_registry.engine_path import llama_server
 from models_registry.errors import EngineMissing, ImportRefused, ManagementRefused, OptionError
-from models_registry.global_preset import the_global_preset
 from models_registry.imports.applying import PERMISSIONS, told_of
 from models_registry.imports.plan import ImportReport, Skipped
 from models_registry.ini.presets import PresetSection, PresetsFile, read_presets, targets, where
-from models_registry.ini.section_files import NoModel, companions, model_path
+from models_registry.ini.section_files import CachedFiles, NoModel, companions, model_path
 from models_registry.ini.text import IniError
-from models_registry.models import Alias, ModelFile, Preset
+from models_registry.models import ModelFile, Preset
 from models_registry.options.catalogue import Catalogue, engine_catalogue
 from models_registry.options.policy_keys import POLICY_KEYS
 from models_registry.options.preset_options import read_lines, without
+from models_registry.staging import Staging, imported
 
 NEEDED = (*PERMISSIONS, "models_registry.change_preset")
 """Who imports needs all of them."""
@@ -35,7 +34,7 @@ def import_ini(
     ignore_unknown: bool = False,
     replace: bool = False,
 ) -> ImportReport:
-    """Name by name, in one transaction. What a preset already says otherwise is kept, and told,
+    """Name by name, and written at once. What a preset already says otherwise is kept, and told,
     unless `replace`. With `dry_run` all is done and taken back, so that the report is exact.
 
     Raises ImportRefused with every faulty line, and ManagementRefused for one who may not.
@@ -52,11 +51,11 @@ def import_ini(
         raise ImportRefused(f"its options cannot be checked now: {error}") from error
     except IniError as error:
         raise ImportRefused(str(error)) from error
-    with transaction.atomic():
-        report = _Importing(catalogue, asker, replace).take(file)
-        transaction.set_rollback(dry_run)
-    report.dry_run = dry_run
-    return report
+    return imported(
+        lambda staging: _Importing(catalogue, asker, staging, replace).take(file),
+        asker,
+        dry_run=dry_run,
+    )
 
 
 class _Conflict(Exception):
@@ -67,27 +66,27 @@ _REFUSALS = (ValidationError, ManagementRefused, OptionError, NoModel, _Conflict
 
 
 class _Importing:
-    def __init__(self, catalogue: Catalogue, asker: Asker, replace: bool) -> None:
+    def __init__(self, catalogue: Catalogue, asker: Asker, staging: Staging, replace: bool) -> None:
         self._catalogue = catalogue
         self._asker = asker
+        self._staging = staging
+        self._cached = CachedFiles()
         self._replace = replace
         self._report = ImportReport()
 
     def take(self, file: PresetsFile) -> ImportReport:
         self._report.notes += file.warnings
-        known = set(Preset.objects.values_list("name", flat=True))
-        sections, conflicts = targets(file.presets, known)
+        sections, conflicts = targets(file.presets, self._staging.names)
         self._report.notes += conflicts
+        self._staging.read(sections, [section.model for section in sections.values()])
         try:
-            with transaction.atomic():
-                self._set_global(file.of_all)
+            self._set_global(file.of_all)
         except _REFUSALS as error:
             self._report.skipped.append(Skipped("[*]", told_of(error)))
         taken = []
         for name, section in sections.items():
             try:
-                with transaction.atomic():
-                    self._put(name, section)
+                self._put(name, section)
             except _REFUSALS as error:
                 self._report.skipped.append(Skipped(name, told_of(error)))
             else:
@@ -101,15 +100,15 @@ class _Importing:
             return
         if not self._asker.everything:
             raise _Conflict("only superusers and admin keys may change what counts for all presets")
-        row = the_global_preset()
-        lines = read_lines(row.options, self._catalogue, policy=POLICY_KEYS)
+        row = self._staging.of_all()
+        now = row.options if row is not None else ""
+        lines = read_lines(now, self._catalogue, policy=POLICY_KEYS)
         new = self._new_words(section.said, lines.options | lines.policy)
         if not new:
             return
-        kept = without(row.options, new, self._catalogue)
+        kept = without(now, new, self._catalogue)
         added = [f"{key} = {text}" for key, text in new.items()]
-        row.options = "\n".join([kept, *added] if kept else added)
-        editing.saved(row, self._asker)
+        self._staging.set_global("\n".join([kept, *added] if kept else added))
         self._report.changed.append("[*]")
 
     def _new_words(self, words: dict[str, str], now: dict[str, str]) -> dict[str, str]:
@@ -121,33 +120,32 @@ class _Importing:
         return {key: text for key, text in words.items() if now.get(key) != text}
 
     def _put(self, name: str, section: PresetSection) -> None:
-        preset = Preset.objects.select_related("model_file").filter(name=name).first()
+        preset = self._staging.preset(name)
         if preset is None:
             self._add(name, section)
             return
         words = self._new_words(section.said, patching.own_words(preset, self._catalogue))
         fields = patching.changes(preset, words, self._catalogue)
         if section.names_a_model:
-            path = model_path(section)
+            path = model_path(section, self._cached)
             if path != preset.model_path and not self._replace:
                 raise _Conflict(f"it runs {preset.model_path or 'no file'}: ask to replace it")
             if path != preset.model_path:
-                fields["model_file"] = self._model_file(path, section).pk
-        if fields:
-            editing.change_preset(name, fields, self._asker)
+                fields["model_file"] = self._model_file(path, section)
+        if fields and self._staging.change_preset(name, fields):
             self._report.changed.append(name)
 
     def _add(self, name: str, section: PresetSection) -> None:
-        model_file = self._model_file(model_path(section), section)
+        model_file = self._model_file(model_path(section, self._cached), section)
         fields = patching.changes(Preset(), section.said, self._catalogue)
-        editing.create_preset({**fields, "name": name, "model_file": model_file.pk}, self._asker)
+        self._staging.add_preset({**fields, "name": name, "model_file": model_file})
         self._report.added.append(name)
 
     def _model_file(self, path: str, section: PresetSection) -> ModelFile:
         named = companions(section)
-        row = ModelFile.objects.filter(path=path).first()
+        row = self._staging.model_file(path)
         if row is None:
-            return editing.add_model_file({"path": path, **named}, self._asker)
+            return self._staging.new_file({"path": path, **named})
         for field, companion in named.items():
             if getattr(row, field) != companion:
                 self._report.notes.append(
@@ -159,11 +157,10 @@ class _Importing:
 
     def _add_aliases(self, name: str, section: PresetSection) -> None:
         for alias in section.aliases:
-            if Alias.objects.filter(name=alias, preset__name=name).exists():
+            if self._staging.aliases.get(alias) == name:
                 continue
             try:
-                with transaction.atomic():
-                    editing.create_alias(alias, name, self._asker)
+                self._staging.add_alias(alias, name)
             except _REFUSALS as error:
                 self._report.notes.append(
                     f"{where(section)}: the alias {alias} is not taken: {told_of(error)}"

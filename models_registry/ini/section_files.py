@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from models_registry.ini.presets import NO_MODEL, PresetSection, repository, where
@@ -15,14 +16,36 @@ class NoModel(Exception):
     """The section's model is not there; the message says what to do."""
 
 
-def model_path(section: PresetSection) -> str:
+class CachedFiles:
+    """The model files in Hugging Face caches that are there, by their repository; read once, when
+    the first section names one."""
+
+    def __init__(self) -> None:
+        self._paths: dict[str, list[str]] | None = None
+
+    def of(self, repo: str) -> list[str]:
+        if self._paths is None:
+            self._paths = {}
+            rows = ModelFile.objects.filter(path__contains=_CACHED, missing_since=None)
+            for path in rows.order_by("path").values_list("path", flat=True):
+                for folder in _REPOSITORY.findall(path):
+                    self._paths.setdefault(folder, []).append(path)
+        return self._paths.get(repo.replace("/", "--"), [])
+
+
+_CACHED = "/models--"
+_REPOSITORY = re.compile(r"/models--(.+?)(?=/snapshots/)")
+
+
+def model_path(section: PresetSection, cached: CachedFiles) -> str:
     """The absolute path that it names, or that its repository has in the Hugging Face cache; raises
     NoModel."""
     if section.model:
         return section.model
     if not section.hf_repo:
         raise NoModel(f"{where(section)} {NO_MODEL}")
-    path = _in_cache(*repository(section.hf_repo), section.hf_file)
+    repo, tag = repository(section.hf_repo)
+    path = _chosen(cached.of(repo), tag, section.hf_file)
     if path is None:
         named = f"{section.hf_repo} {section.hf_file}".strip()
         raise NoModel(
@@ -32,11 +55,8 @@ def model_path(section: PresetSection) -> str:
     return path
 
 
-def _in_cache(repo: str, tag: str, file: str) -> str | None:
+def _chosen(paths: Sequence[str], tag: str, file: str) -> str | None:
     """As llama.cpp chooses: the file named, else that of the tag, else Q4_K_M or the next best."""
-    inside = f"/models--{repo.replace('/', '--')}/snapshots/"
-    rows = ModelFile.objects.filter(path__contains=inside, missing_since=None).order_by("path")
-    paths = [path for path in rows.values_list("path", flat=True) if inside in path]
     if file:
         return next((path for path in paths if path.endswith(f"/{file}")), None)
     tags = [quantisation(file_stem(Path(path).name)) for path in paths]

@@ -44,17 +44,17 @@ def bases_of(preset: Preset, base_of: Callable[[Preset], Preset | None]) -> tupl
     """Nearest first. Raises OptionError when they go round in a circle, or are more than
     DEEPEST."""
     found: list[Preset] = []
-    seen = {preset.pk}
+    seen = [preset]  # by what they are: an import's new ones have no keys yet
     base = base_of(preset)
     while base is not None:
-        if base.pk in seen:
+        if base in seen:
             raise OptionError(
                 "base", f"with this base {base.name} would stand on itself: choose another, or none"
             )
         if len(found) == DEEPEST:
             raise OptionError("base", f"more than {DEEPEST} presets stand one upon the other")
         found.append(base)
-        seen.add(base.pk)
+        seen.append(base)
         base = base_of(base)
     return tuple(found)
 

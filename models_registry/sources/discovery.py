@@ -16,25 +16,23 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
-from simple_history.utils import bulk_create_with_history, bulk_update_with_history
 
+from models_registry import bulk
 from models_registry.ini import preset_file
-from models_registry.ini.preset_file import PresetsReport
+from models_registry.ini.file_rows import PresetsReport
 from models_registry.models import Alias, ModelFile, Preset, RegistryRevision, Source
-from models_registry.revision import bump
 from models_registry.sources.discovery_plan import FileRow, Plan, PresetRow, Rows, plan
 from models_registry.sources.reading import CALLED, Places, Reading, read_sources
 
 REASON = "a rescan"
 """What the history keeps, whoever asked for the rescan."""
 
-MOST_NEW = 500
+MOST_NEW = 2000
 """New models in one transaction: while it lasts, half a second, nobody else can write."""
 
 MOST_LINES = 100
 """Of a report for people: the admin lists the rows themselves."""
 
-_BATCH = 500
 _FILE_FIELDS = ["path", "source", "size", "mmproj", "draft", "missing_since"]
 
 
@@ -110,8 +108,11 @@ def rescan(places: Places) -> Report:
         return _report(reading, [])
     with_file = places.presets_file is not None
     first = plan(reading, _rows(with_file), MOST_NEW)
-    if not first.changes and reading.presets is None:
-        return _report(reading, [first])
+    if not first.changes:
+        report = _report(reading, [first])
+        if reading.presets is not None:
+            report.presets_file = preset_file.apply(reading.presets, first.options)
+        return report
     done = [_transaction(reading, with_file)]
     while not done[-1][0].is_whole:
         done.append(_transaction(reading, with_file))
@@ -184,27 +185,36 @@ def _is_persons(path: str) -> bool:
 
 def _apply(made: Plan) -> None:
     _update_files(made)
-    _create(
-        ModelFile(path=path, mmproj=found.mmproj, draft=found.draft, size=found.size, source=source)
-        for path, (source, found) in made.new_files.items()
+    bulk.create(
+        (
+            ModelFile(
+                path=path, mmproj=found.mmproj, draft=found.draft, size=found.size, source=source
+            )
+            for path, (source, found) in made.new_files.items()
+        ),
+        REASON,
     )
     _update_presets(made)
     wanted = {preset.path for preset in made.new_presets.values()}
     keys = _keys_of(wanted)
-    _create(
-        Preset(
-            name=preset.name,
-            model_file_id=keys[preset.path],
-            source=preset.source,
-            file_options=dict(preset.options),
-            version=1,  # as the first save would make it
-        )
-        for preset in made.new_presets.values()
+    bulk.create(
+        (
+            Preset(
+                name=preset.name,
+                model_file_id=keys[preset.path],
+                source=preset.source,
+                file_options=dict(preset.options),
+            )
+            for preset in made.new_presets.values()
+        ),
+        REASON,
     )
     names = set(made.new_aliases.values())
     owners = {row.name: row.pk for row in _in_batches(Preset, "name", names)}
-    _create(Alias(name=alias, preset_id=owners[name]) for alias, name in made.new_aliases.items())
-    bump()  # bulk writes send no signal
+    bulk.create(
+        (Alias(name=alias, preset_id=owners[name]) for alias, name in made.new_aliases.items()),
+        REASON,
+    )
 
 
 def _update_files(made: Plan) -> None:
@@ -215,7 +225,7 @@ def _update_files(made: Plan) -> None:
     for row in rows:
         for name, value in changes[row.path].items():
             setattr(row, name, value)
-    _update(rows, _FILE_FIELDS)
+    bulk.update(rows, _FILE_FIELDS, REASON)
 
 
 def _update_presets(made: Plan) -> None:
@@ -229,8 +239,7 @@ def _update_presets(made: Plan) -> None:
             row.model_file_id, row.source = keys[turned.path], turned.source
         if row.name in made.stale_options:
             row.file_options = dict(made.stale_options[row.name])
-        row.version += 1
-    _update(rows, ["model_file", "source", "file_options", "version"])
+    bulk.update(rows, ["model_file", "source", "file_options"], REASON)
 
 
 def _keys_of(paths: Iterable[str]) -> Mapping[str, int]:
@@ -239,21 +248,5 @@ def _keys_of(paths: Iterable[str]) -> Mapping[str, int]:
 
 def _in_batches(model: Any, key: str, values: Iterable[str]) -> list[Any]:
     """The rows whose `key` is among `values`: a query takes so many parameters and no more."""
-    wanted = list(values)
-    parts = (wanted[start : start + _BATCH] for start in range(0, len(wanted), _BATCH))
+    parts = bulk.batches(values)
     return [row for part in parts for row in model.objects.filter(**{f"{key}__in": part})]
-
-
-def _create(rows: Iterable[Any]) -> None:
-    made = list(rows)
-    if made:
-        bulk_create_with_history(
-            made, type(made[0]), batch_size=_BATCH, default_change_reason=REASON
-        )
-
-
-def _update(rows: list[Any], fields: list[str]) -> None:
-    if rows:
-        bulk_update_with_history(
-            rows, type(rows[0]), fields, batch_size=_BATCH, default_change_reason=REASON
-        )

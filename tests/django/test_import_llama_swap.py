@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
+from models_registry import staging
 from models_registry.access import Asker
 from models_registry.errors import ImportRefused, ManagementRefused
 from models_registry.imports import llama_swap
@@ -280,12 +281,23 @@ profiles: {p: [a]}
     assert len(report.notes) == 13
 
 
-def test_no_import_keeps_others_from_writing_for_long(tmp_path: Path) -> None:
-    models = [f"  m{number}: {{cmd: llama-server -m qwen.gguf}}\n" for number in range(101)]
+def test_no_import_keeps_others_from_writing_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, django_assert_max_num_queries: Any
+) -> None:
+    gguf(tmp_path / "qwen.gguf")
+    models = [
+        f"  m{number}: {{cmd: llama-server -m {tmp_path}/qwen.gguf, aliases: [a{number}]}}\n"
+        for number in range(100)
+    ]
+    plan = llama_swap.plan("models:\n" + "".join(models))
 
-    with pytest.raises(ImportRefused, match=r"101 presets.*at most 100: import it in parts"):
-        imported("models:\n" + "".join(models), tmp_path)
-
+    with django_assert_max_num_queries(40):
+        assert len(apply(plan, ADMIN).added) == 100
+    assert Preset.history.filter(history_change_reason="a test").count() == 100
+    Preset.objects.all().delete()
+    monkeypatch.setattr(staging, "MOST_PRESETS", 99)
+    with pytest.raises(ImportRefused, match=r"100 presets.*at most 99: import it in parts"):
+        apply(plan, ADMIN)
     assert not Preset.objects.exists()
 
 

@@ -11,9 +11,10 @@ import pytest
 
 from models_registry import watching
 from models_registry.errors import ImportRefused
-from models_registry.ini import preset_file
-from models_registry.ini.preset_file import PresetsReport
+from models_registry.ini import file_rows, preset_file
+from models_registry.ini.file_rows import PresetsReport
 from models_registry.launch import launch_specs
+from models_registry.model_paths import FilesState, files_state
 from models_registry.models import Alias, GlobalPreset, ModelFile, Preset, Profile, Source
 from models_registry.revision import registry_revision
 from models_registry.tasks import rescan_sources
@@ -277,14 +278,63 @@ def test_a_rescan_reads_it_after_the_sources(file: Path, settings: Any) -> None:
     assert not rescan_sources().changed
 
 
-def test_a_hundred_sections_cost_no_more_queries_than_ten(
+def test_a_hundred_sections_cost_few_queries_and_none_while_nobody_else_may_write(
     file: Path, django_assert_max_num_queries: Any
 ) -> None:
-    text = "".join(f"[p{number}]\nm = a.gguf\nc = 5\nalias = q{number}\n" for number in range(100))
-    take(file, text)
+    for number in range(100):
+        gguf(file.parent / f"{number}.gguf")
+    text = "".join(
+        f"[p{number}]\nm = {number}.gguf\nc = 5\nalias = q{number}\n" for number in range(100)
+    )
 
-    with django_assert_max_num_queries(8):
-        assert not take(file, text).changes
+    with django_assert_max_num_queries(40):
+        assert len(take(file, text).added) == 100
+    with django_assert_max_num_queries(40):
+        assert len(take(file, text.replace("c = 5", "c = 6")).changed) == 100
+    with django_assert_max_num_queries(12) as nothing:
+        assert not take(file, text.replace("c = 5", "c = 6")).changes
+    assert not any("SAVEPOINT" in query["sql"] for query in nothing.captured_queries)
+    with django_assert_max_num_queries(40):
+        assert len(take(file, "").removed) == 100
+
+
+def test_every_row_that_the_file_makes_changes_or_takes_away_has_its_version(file: Path) -> None:
+    text = "[a]\nm = a.gguf\nc = 5\nalias = x\n"
+    for each in (text, text.replace("c = 5", "c = 6"), ""):
+        take(file, each)
+
+    histories: dict[Any, list[str]] = {
+        Preset: ["+", "~", "-"], ModelFile: ["+", "-"], Alias: ["+", "-"]
+    }  # fmt: skip
+    for model, kinds in histories.items():
+        records = list(model.history.order_by("history_id"))
+        assert [record.history_type for record in records] == kinds
+        assert records[0].history_change_reason == "the presets file"
+        assert records[0].history_date is not None
+    first, second, last = Preset.history.order_by("history_id")
+    assert (first.file_options, second.file_options) == ({"ctx-size": "5"}, {"ctx-size": "6"})
+    assert (first.version, second.version, last.name) == (1, 2, "a")
+
+
+def test_somebody_who_saves_while_the_file_is_looked_at_is_not_written_over(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take(file, "[a]\nm = a.gguf\nc = 1\n")
+    looks = []
+
+    def look(path: str) -> FilesState:
+        looks.append(path)
+        if len(looks) == 1:  # an admin gives the new name to another model meanwhile
+            make_preset("b", ModelFile.objects.get())
+        return files_state(path)
+
+    monkeypatch.setattr(file_rows, "files_state", look)
+    gguf(file.parent / "b.gguf")
+
+    report = take(file, "[a]\nm = a.gguf\nc = 1\n[b]\nm = b.gguf\n")
+
+    assert "b runs" in report.conflicts[0]
+    assert Preset.objects.get(name="b").source == Source.ADMIN
 
 
 def test_what_a_person_set_is_never_touched(file: Path) -> None:

@@ -12,6 +12,7 @@ from django.core.management import CommandError, call_command
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from models_registry import index_jobs, staging
 from models_registry.access import Asker
 from models_registry.engine_path import llama_server
 from models_registry.errors import ImportRefused, ManagementRefused
@@ -366,3 +367,50 @@ def _clear() -> None:
     Preset.objects.all().delete()
     ModelFile.objects.all().delete()
     GlobalPreset.objects.all().delete()
+
+
+def test_a_hundred_sections_cost_few_queries(
+    folder: Path, django_assert_max_num_queries: Any
+) -> None:
+    text = "".join(
+        f"[p{number}]\nm = a.gguf\nc = 500\nalias = q{number}\n" for number in range(100)
+    )
+
+    with django_assert_max_num_queries(40):
+        assert len(take(text, folder).added) == 100
+    with django_assert_max_num_queries(40):
+        report = take(text.replace("c = 500", "c = 600"), folder, replace=True)
+    assert len(report.changed) == 100
+    assert Preset.history.filter(history_change_reason="someone").count() == 200
+    assert set(Preset.objects.values_list("version", "ctx_size")) == {(2, 600)}
+
+
+def test_what_somebody_saves_while_an_import_is_checked_is_not_written_over(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks = []
+
+    def check(preset: Preset, beside: Any) -> None:
+        checks.append(preset.name)
+        if len(checks) == 1:
+            make_preset("a", make_model_file(folder / "other.gguf"))
+
+    monkeypatch.setattr(staging, "check_preset", check)
+
+    report = take("[a]\nm = a.gguf\n", folder)
+
+    assert report.added == []
+    assert "it runs" in report.skipped[0].why
+    assert Preset.objects.get().model_file.path.endswith("other.gguf")
+
+
+def test_the_headers_of_imported_files_are_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
+) -> None:
+    ordered = []
+    monkeypatch.setattr(index_jobs, "order", lambda: ordered.append("index"))
+
+    with django_capture_on_commit_callbacks(execute=True):
+        take("[a]\nm = a.gguf\n", folder)
+
+    assert ordered == ["index"]

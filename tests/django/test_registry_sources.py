@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from models_registry import bulk
 from models_registry.models import Alias, ModelFile, Preset, Source
 from models_registry.revision import registry_revision
 from models_registry.sources import discovery
@@ -381,7 +382,7 @@ def test_a_broken_write_leaves_nothing_half_done(
     def breaks() -> None:
         raise RuntimeError("the power went")
 
-    monkeypatch.setattr(discovery, "bump", breaks)
+    monkeypatch.setattr(bulk, "bump", breaks)
 
     with pytest.raises(RuntimeError):
         stage.scan()

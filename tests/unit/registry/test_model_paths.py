@@ -30,7 +30,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def counted(files: object) -> object:
         paths = list(files)  # type: ignore[call-overload]
-        seen.extend(path.name for path in paths)
+        seen.extend(Path(path).name for path in paths)
         return look(paths)
 
     monkeypatch.setattr(model_paths, "_seen", counted)

@@ -1,0 +1,25 @@
+"""Ten thousand model files: found, their headers read, and looked at again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.indexing import fresh
+from tests.support.many_models import many_models
+
+pytestmark = pytest.mark.slow
+
+FIRST, AGAIN = 40.0, 3.0
+"""Processor seconds, which another load moves least: more than twice what it takes."""
+
+
+def test_ten_thousand_files_are_indexed_and_looked_at_again_in_good_time(tmp_path: Path) -> None:
+    many_models(tmp_path / "models", 10_000)
+
+    taken = fresh(tmp_path / "var", tmp_path / "models")
+
+    used = {kind: processor for kind, (_, processor) in taken.items()}
+    assert used["rescan, all new"] + used["index, all new"] < FIRST, used
+    assert used["rescan, no change"] + used["index, no change"] < AGAIN, used
