@@ -10,6 +10,7 @@ from enum import StrEnum
 from urllib.parse import urlsplit
 
 from models_registry.errors import OptionError
+from models_registry.remote_addresses import why_not
 
 MIB = 1 << 20
 LONGEST_COMMAND = 16 << 10
@@ -138,6 +139,8 @@ def url_problem(url: str) -> str:
         return "Leave user and password out of it: the key has a field of its own."
     if parts.query or parts.fragment or not url.isascii() or not url.isprintable() or " " in url:
         return "Leave out what stands behind ? or #, blanks and characters that are not ASCII."
+    if why := why_not(parts.hostname):
+        return f"{parts.hostname} {why}."
     return ""
 
 

@@ -84,7 +84,8 @@ class FitAnswer:
 
 @dataclass(frozen=True, slots=True)
 class PresetStatus:
-    """A preset's live side. `state` is unloaded, loading, loaded, sleeping, draining or stopping.
+    """A preset's live side. `state` is unloaded, loading, loaded, sleeping, draining,
+    stopping, or remote for what runs elsewhere.
 
     `failure` is empty, or the reason and last words of the last failed load, and `exit` how its
     child ended. `stale`: what runs was started before the preset's last change. `progress` is 0 to

@@ -30,6 +30,7 @@ class ProxyConfig:
     answer_timeout_seconds: float = 3600.0
     slow_reader_timeout_seconds: float = 60.0
     reconnect_wait_seconds: float = 30.0
+    upstream_proxy: str = ""
 
 
 def proxy_config() -> ProxyConfig:
@@ -52,4 +53,5 @@ def proxy_config() -> ProxyConfig:
         answer_timeout_seconds=settings.CORRAL_ANSWER_TIMEOUT,
         slow_reader_timeout_seconds=settings.CORRAL_SLOW_READER_TIMEOUT,
         reconnect_wait_seconds=settings.CORRAL_RECONNECT_WAIT,
+        upstream_proxy=settings.CORRAL_UPSTREAM_PROXY,
     )

@@ -42,6 +42,8 @@ from proxy.model_loading import ModelLoading
 from proxy.parsing import Parsing
 from proxy.relay import AnswerCut, Reader, Relay
 from proxy.reloading import Reload, reload_asked
+from proxy.remote.client import RemoteClient
+from proxy.remote.request import Asked, via_of
 from proxy.stickiness import sticky_of
 from proxy.underway import UnderWay
 from proxy.watch import CLIENT_GONE, Cause, Interrupted, Receive, Watch
@@ -141,6 +143,7 @@ class GatewayApp:
         if self._carriers is not None:
             carriers, self._carriers = self._carriers, None
             await carriers.abandoned.close()
+            await carriers.remotes.close()
             await carriers.scheduler.close()
 
     async def drain(self, timeout_seconds: float) -> None:
@@ -157,6 +160,9 @@ class GatewayApp:
                 self._scheduler,
                 AbandonedAnswers(self._config.answer_timeout_seconds),
                 Filtering(self._parsing, self._room, self._config.temp_folder),
+                RemoteClient(
+                    via=via_of(self._config.secret_key), proxy=self._config.upstream_proxy
+                ),
             )
             await self._scheduler.start()
         return self._carriers
@@ -267,6 +273,7 @@ class GatewayApp:
         watch.follow(request.receive, request.scope.get("extensions", {}).get(CLIENT_GONE))
         query: bytes = request.scope["query_string"]
         form = form_type(request.headers) if carriage.endpoint.forms else None
+        method, path = request.scope["method"], carriage.endpoint.path
         if carriage.in_query:
             carriage.model = address_query(query)
         else:
@@ -274,17 +281,17 @@ class GatewayApp:
         carriers = await self._started()
         order = Order(
             id=request.id,
-            head=head_for_child(
-                request.scope["method"], carriage.endpoint.path, query, request.headers, request.id
-            ),
+            head=head_for_child(method, path, query, request.headers, request.id),
             body=body,
             model=carriage.model,
             caller=carriage.caller,
             autoload=autoload_asked(query, default=config.models_autoload),
             arrived=arrived,
+            asked=Asked(method, path, query, request.headers),
             sticky=sticky_of(request.headers, carriage.caller.team, body),
             kind="get" if carriage.endpoint.kind is Kind.LOOK else "post",
             is_json=form is None and not carriage.in_query,
+            form=form,
         )
         await Forwarding(order, carriers, carriage.relay, watch).run()
 

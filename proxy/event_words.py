@@ -70,6 +70,8 @@ def _data(happened: Happened) -> dict[str, Any]:
     instance = most_usable(happened.instances)
     if instance is not None:
         return _running(instance)
+    if happened.remote:
+        return _remote(happened)
     data: dict[str, Any] = {"status": "unloaded"}
     if happened.queued:
         data["detail"] = "queued"
@@ -93,6 +95,13 @@ def _running(instance: InstanceState) -> dict[str, Any]:
     if instance.held:
         data["memory"] = instance.held
     return data
+
+
+def _remote(happened: Happened) -> dict[str, Any]:
+    failure = happened.failure
+    if failure is None:
+        return {"status": "loaded", "detail": "remote"}
+    return {"status": "unloaded", "reason": f"{failure.reason}: {failure.words}"}
 
 
 def _how(ended: Ended) -> dict[str, Any]:

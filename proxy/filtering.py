@@ -16,12 +16,14 @@ from typing import IO, Any
 import msgspec
 
 from proxy.body import Body, Room, body_on_disk, write_parts
+from proxy.form import place_of_model
 from proxy.parsing import Parsing
 from scheduler.protocol import Filters, Refused
 
 _Fields = dict[str, msgspec.Raw]
 
 _MOST_TOLD = 20
+_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +37,21 @@ class Effects:
     def __bool__(self) -> bool:
         return bool(self.stripped or self.defaulted or self.set)
 
+    def without(self, name: str) -> Effects:
+        """But for what was done to this parameter."""
+        left = (
+            tuple(each for each in names if each != name)
+            for names in (self.stripped, self.defaulted, self.set)
+        )
+        return Effects(*left)
+
     def header(self) -> bytes:
         """`stripped=temperature; set=top_k`, for the client's `x-corral-filters`."""
         told = (("stripped", self.stripped), ("defaulted", self.defaulted), ("set", self.set))
         return "; ".join(f"{what}={_listed(names)}" for what, names in told if names).encode()
+
+
+NO_EFFECTS = Effects()
 
 
 def _listed(names: tuple[str, ...]) -> str:
@@ -65,6 +78,28 @@ class Filtering:
         self._room.held += len(data)
         return Body(self._room, held=data), effects
 
+    async def rename_in_form(self, body: Body, content_type: bytes, model: str) -> Body:
+        """A multipart form with another `model`: another body, which is the caller's to close.
+        Raises Refused."""
+        name = model.encode()
+        if not body.spooled:
+            data = await self._parsing.run(
+                body, lambda: b"".join(_renamed(body, content_type, name))
+            )
+            self._room.held += len(data)
+            return Body(self._room, held=data)
+
+        async def write(spool: IO[bytes]) -> bool:
+            most = body.size + len(name)
+            await self._parsing.run(
+                body, lambda: write_parts(spool, _renamed(body, content_type, name), most)
+            )
+            return True
+
+        renamed = await body_on_disk(self._room, self._temp_folder, body.size + len(name), write)
+        assert renamed is not None
+        return renamed
+
     async def _apply_on_disk(self, body: Body, filters: Filters) -> tuple[Body, Effects]:
         effects = Effects()
 
@@ -76,6 +111,17 @@ class Filtering:
         most = body.size + len(msgspec.json.encode(filters))
         filtered = await body_on_disk(self._room, self._temp_folder, most, write)
         return filtered or body, effects
+
+
+def _renamed(body: Body, content_type: bytes, name: bytes) -> Iterator[bytes]:
+    """The form's bytes, but for the name."""
+    with body.view() as view:
+        place = place_of_model(view, content_type)
+        for start in range(0, place.start, _AT_ONCE):
+            yield view[start : min(start + _AT_ONCE, place.start)]
+        yield name
+        for start in range(place.stop, len(view), _AT_ONCE):
+            yield view[start : start + _AT_ONCE]
 
 
 def _filtered(body: Body, filters: Filters) -> tuple[bytes, Effects]:

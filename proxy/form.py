@@ -28,6 +28,23 @@ def is_form(content_type: bytes) -> bool:
 def model_in_form(body: bytes | mmap, content_type: bytes) -> str:
     """The name; empty when there is none. Raises Refused for what is no form, names two models, or
     never ends. Nothing of the files in it is kept."""
+    try:
+        return bytes(_read(body, content_type).model or b"").decode()
+    except UnicodeDecodeError as error:
+        raise Refused("invalid_request", "The form's `model` is not valid UTF-8.") from error
+
+
+def place_of_model(body: bytes | mmap, content_type: bytes) -> slice:
+    """Where in the body the name stands. Raises Refused as above, and for a name that is not in one
+    piece there."""
+    reading = _read(body, content_type)
+    begin, end = reading.place
+    if reading.model is None or body[begin:end] != reading.model:
+        raise Refused("invalid_request", "The form's `model` holds what no name does.")
+    return slice(begin, end)
+
+
+def _read(body: bytes | mmap, content_type: bytes) -> _Reading:
     boundary = parse_options_header(content_type)[1].get(b"boundary", b"")
     if not boundary:
         raise Refused("invalid_request", "The multipart body's Content-Type names no boundary.")
@@ -35,16 +52,15 @@ def model_in_form(body: bytes | mmap, content_type: bytes) -> str:
     try:
         parser = MultipartParser(boundary, reading.callbacks())
         for part in _parts(body):
+            reading.piece = part
             parser.write(part)
+            reading.before += len(part)
         parser.finalize()
     except FormParserError as error:
         raise Refused("invalid_request", f"The multipart body cannot be read: {error}.") from error
     if not reading.ended:
         raise Refused("invalid_request", "The multipart body ends before its last boundary.")
-    try:
-        return bytes(reading.model or b"").decode()
-    except UnicodeDecodeError as error:
-        raise Refused("invalid_request", "The form's `model` is not valid UTF-8.") from error
+    return reading
 
 
 def _parts(body: bytes | mmap) -> Iterator[bytes]:
@@ -57,6 +73,11 @@ class _Reading:
 
     def __init__(self) -> None:
         self.model: bytearray | None = None
+        self.place = (0, 0)
+        """Where its value begins and ends, as far as that stands in the body as it is."""
+        self.piece = b""
+        """What the parser is reading, and how many bytes came before it."""
+        self.before = 0
         self.ended = False
         self._parts = 0
         self._header = b""
@@ -99,6 +120,9 @@ class _Reading:
 
     def _data(self, data: bytes, start: int, end: int) -> None:
         if self._is_model and self.model is not None and len(self.model) <= LONGEST_FIELD * 4:
+            if data is self.piece:
+                begin = self.place[0] if self.model else self.before + start
+                self.place = begin, self.before + end
             self.model += data[start:end]
 
     def _end(self) -> None:

@@ -6,23 +6,28 @@ from dataclasses import dataclass
 from typing import Literal
 
 from proxy.abandoned import AbandonedAnswers
-from proxy.attempts import Attempts, broken_off
+from proxy.attempts import ATTEMPTS, Attempts, broken_off
 from proxy.body import Body
 from proxy.conf import ProxyConfig
 from proxy.filtering import Filtering
 from proxy.headers import end_of_head
 from proxy.keys import Caller
+from proxy.outgoing import Outgoing
 from proxy.relay import Relay
+from proxy.remote.client import RemoteClient
+from proxy.remote.passage import Passage
+from proxy.remote.request import Asked, refuse_what_came_back
 from proxy.upstream import Answer, UpstreamFailed
 from proxy.watch import Cause, Interrupted, Watch
 from scheduler.client import Lease, SchedulerClient
-from scheduler.protocol import Refused
+from scheduler.protocol import Refused, Remote
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
     """What is to be carried. `id` is what the client knows it by, `head` the request's head as the
-    child gets it but for its end, `sticky` who goes to the same instance each time."""
+    child gets it but for its end, `asked` what the client sent of it, `sticky` who goes to the same
+    instance each time. `form` is the Content-Type of a multipart form, None for another body."""
 
     id: str
     head: bytes
@@ -31,9 +36,11 @@ class Order:
     caller: Caller
     autoload: bool
     arrived: float
+    asked: Asked
     sticky: str = ""
     kind: Literal["post", "get"] = "post"
     is_json: bool = True
+    form: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,7 @@ class Carriers:
     scheduler: SchedulerClient
     abandoned: AbandonedAnswers
     filtering: Filtering
+    remotes: RemoteClient
 
 
 class Forwarding:
@@ -54,20 +62,28 @@ class Forwarding:
         self._carriers = carriers
         self._relay = relay
         self._watch = watch
-        self._filtered: Body | None = None
+        self._outgoing = Outgoing(
+            order.body, carriers.filtering, relay, form=order.form, is_json=order.is_json
+        )
         self._attempts = Attempts(order.model)
+        self._remote_tries = 0
 
     async def run(self) -> None:
         """Raises Refused (the relay knows how it can still be said) or Interrupted."""
+        refuse_what_came_back(self._order.asked.headers, self._carriers.remotes.via)
         try:
             while True:
                 lease = await self._acquire()
+                if lease.remote is not None:
+                    if await self._passed_by_remote(lease, lease.remote):
+                        return
+                    continue
                 answer = await self._first_byte(lease)
                 if answer is not None:
                     await self._pass_on(lease, answer)
                     return
         finally:
-            self._close_filtered()
+            self._outgoing.close()
 
     async def _acquire(self) -> Lease:
         order, watch = self._order, self._watch
@@ -90,6 +106,13 @@ class Forwarding:
         finally:
             watch.queued = False
 
+    async def _passed_by_remote(self, lease: Lease, remote: Remote) -> bool:
+        self._remote_tries += 1
+        passage = Passage(
+            self._order, self._carriers, self._relay, self._watch, self._outgoing, lease, remote
+        )
+        return await passage.run(last=self._remote_tries >= ATTEMPTS)
+
     async def _first_byte(self, lease: Lease) -> Answer | None:
         """None when the child died and the request may be tried again."""
         order, config = self._order, self._carriers.config
@@ -98,7 +121,7 @@ class Forwarding:
             with self._watch as watch:
                 watch.limit_answer(config.answer_timeout_seconds)
                 watch.limit(config.first_byte_timeout_seconds, Cause.FIRST_BYTE)
-                body = await self._body(lease)
+                body = await self._outgoing.body(lease)
                 sending = await answer.ask(
                     lease.address,
                     order.head + end_of_head(body.size),
@@ -117,23 +140,6 @@ class Forwarding:
         except BaseException:
             self._carriers.abandoned.read_on(lease, answer)
             raise
-
-    async def _body(self, lease: Lease) -> Body:
-        """As the child is to get it: each lease may be of another state of the registry."""
-        self._close_filtered()
-        self._relay.filtered = b""
-        if lease.filters is None or not self._order.is_json:
-            return self._order.body
-        body, effects = await self._carriers.filtering.apply(self._order.body, lease.filters)
-        self._relay.filtered = effects.header()
-        if body is not self._order.body:
-            self._filtered = body
-        return body
-
-    def _close_filtered(self) -> None:
-        if self._filtered is not None:
-            self._filtered.close()
-            self._filtered = None
 
     async def _pass_on(self, lease: Lease, answer: Answer) -> None:
         try:

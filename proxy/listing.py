@@ -118,6 +118,11 @@ class Live:
         """One entry of the list."""
         name = preset.name
         instance = self.instances.get(name)
+        if preset.remote:
+            failure = self.failures.get(name)
+            if failure is None:
+                return preset.unloaded  # loaded, whoever waits for it
+            return {**preset.entry, "status": _not_running(preset, None, failure)}
         if instance is None and name not in self.queue and name not in self.failures:
             return preset.unloaded
         if instance is None:

@@ -11,6 +11,7 @@ import msgspec
 from django.db.models import Count, Max
 
 from models_registry.engine_path import llama_server
+from models_registry.engines import EngineKind
 from models_registry.errors import EngineMissing
 from models_registry.gguf.file_types import engine_words
 from models_registry.ini.preset_text import preset_text
@@ -43,7 +44,7 @@ TEXT = {"input_modalities": ["text"], "output_modalities": ["text"]}
 class Offered:
     """One preset. `entry` is what does not depend on what runs, `status` the same of its status,
     `problem` why it cannot be started, or empty. `unloaded` is the whole entry, encoded, for while
-    the scheduler has nothing to say of it."""
+    the scheduler has nothing to say of it: a `remote` one, which runs elsewhere, is loaded then."""
 
     name: str
     aliases: tuple[str, ...]
@@ -52,6 +53,7 @@ class Offered:
     status: dict[str, Any]
     problem: str
     unloaded: msgspec.Raw
+    remote: bool = False
 
 
 Files = tuple[str, str, str]
@@ -149,7 +151,9 @@ def offered(spec: LaunchSpec, row: Preset, state: FilesState, catalogue: Catalog
     status: dict[str, Any] = {"args": list(spec.argv)}
     if spec.argv:
         status["preset"] = preset_text(spec.preset, spec.argv, catalogue)
-    idle = {"value": "unloaded", **status, **problem_told(spec.problem)}
+    remote = spec.engine.kind == EngineKind.UPSTREAM
+    value = "loaded" if remote else "unloaded"
+    idle = {"value": value, **status, **problem_told(spec.problem)}
     return Offered(
         name=spec.preset,
         aliases=spec.aliases,
@@ -158,6 +162,7 @@ def offered(spec: LaunchSpec, row: Preset, state: FilesState, catalogue: Catalog
         status=status,
         problem=spec.problem,
         unloaded=msgspec.Raw(msgspec.json.encode({**entry, "status": idle})),
+        remote=remote,
     )
 
 

@@ -12,7 +12,7 @@ from proxy.conf import ProxyConfig
 from proxy.dialects import Dialect
 from proxy.headers import to_client
 from proxy.sse import Tail, WholeFrames
-from proxy.upstream import Answer
+from proxy.upstream import Coming
 from proxy.watch import Cause, Watch
 from scheduler.protocol import Refused
 
@@ -44,7 +44,7 @@ class Relay:
         self._frames: WholeFrames | None = None
         self._last = b""
 
-    async def copy(self, answer: Answer) -> None:
+    async def copy(self, answer: Coming) -> None:
         """Pass everything on as it comes, waiting for the reader after each part; the last part
         stays for `finish`.
 
@@ -100,7 +100,7 @@ class Relay:
         if self._started:
             raise AnswerCut(f"request {self._reader.request_id}: {why}") from None
 
-    async def _start(self, answer: Answer) -> None:
+    async def _start(self, answer: Coming) -> None:
         headers = to_client(
             answer.headers,
             self._reader.request_id.encode(),

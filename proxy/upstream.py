@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
-from typing import cast
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol, cast
 
 import httptools
 
@@ -23,6 +23,24 @@ HELD_UNREAD = 128 << 10
 """Bytes of an answer that may wait here for its reader; then the child has to wait."""
 
 CONNECT_AGAIN_SECONDS = 0.01
+
+
+class Coming(Protocol):
+    """An answer whose first bytes have come, as whoever passes it on sees it."""
+
+    @property
+    def status(self) -> int: ...
+    @property
+    def headers(self) -> Sequence[tuple[bytes, bytes]]: ...
+    @property
+    def is_stream(self) -> bool: ...
+    @property
+    def is_encoded(self) -> bool: ...
+    @property
+    def first(self) -> bytes: ...
+    @property
+    def ended(self) -> bool: ...
+    async def more(self) -> bytes: ...
 
 
 class UpstreamFailed(Exception):

@@ -14,6 +14,7 @@ import environ
 from django.core.exceptions import ImproperlyConfigured
 
 from models_registry.downloads.addresses import parse_hosts
+from models_registry.remote_addresses import check_proxy
 from routerproj.admin_look import UNFOLD as UNFOLD
 from routerproj.environment import Environment
 from routerproj.logs import logging_config
@@ -169,6 +170,8 @@ CORRAL_BETWEEN_TOKENS_TIMEOUT = env.seconds(
 CORRAL_ANSWER_TIMEOUT = env.seconds("CORRAL_ANSWER_TIMEOUT", default=3600.0, least=0.1)
 CORRAL_SLOW_READER_TIMEOUT = env.seconds("CORRAL_SLOW_READER_TIMEOUT", default=60.0, least=0.1)
 CORRAL_DEAD_CLIENT_TIMEOUT = env.seconds("CORRAL_DEAD_CLIENT_TIMEOUT", default=60.0, least=1.0)
+CORRAL_UPSTREAM_PROXY = env.checked("CORRAL_UPSTREAM_PROXY", check=check_proxy)
+"""By which remote servers are reached; empty: directly, whatever HTTP_PROXY says."""
 CORRAL_RECONNECT_WAIT = env.seconds("CORRAL_RECONNECT_WAIT", default=30.0)
 CORRAL_DRAIN_TIMEOUT = env.seconds("CORRAL_DRAIN_TIMEOUT", default=30.0)
 """How long running answers may go on once a stop was asked for."""

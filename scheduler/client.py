@@ -28,6 +28,7 @@ from .protocol import (
     Ended,
     Granted,
     Happened,
+    Heard,
     Load,
     Operation,
     OwnNames,
@@ -67,6 +68,8 @@ class Lease:
         self.instance = granted.instance
         self.address = granted.address
         self.filters = granted.filters
+        self.remote = granted.remote
+        self.model = granted.model
         self.lost = asyncio.Event()
         """Set when the control connection that held it broke."""
         self.draining = draining or asyncio.Event()
@@ -104,6 +107,11 @@ class Lease:
             logger.debug("how instance %d ended is not known: %s", self.instance, failure)
             return None
         return msgspec.convert(ok["ended"], Ended) if "ended" in ok else None
+
+    def heard(self, failed: str = "") -> None:
+        """Of a remote: it began to answer, or failed in this way."""
+        if not self._over:
+            self._connection.tell(Heard(self._connection.next_id(), self.lease, failed))
 
     def abandon(self) -> None:
         if not self._over:

@@ -59,6 +59,16 @@ class InstanceState(msgspec.Struct, frozen=True):
     held: dict[str, int] = {}
 
 
+class RemoteState(msgspec.Struct, frozen=True):
+    """A preset that runs elsewhere. `leases` are its requests under way, of `parallel` at once;
+    `used_ago` is null while it has not been used."""
+
+    preset: str
+    leases: int
+    parallel: int
+    used_ago: float | None = None
+
+
 class Victim(msgspec.Struct, frozen=True):
     """An instance that goes, or drains, so that another may start."""
 
@@ -153,15 +163,17 @@ class Happened(msgspec.Struct, frozen=True, omit_defaults=True):
     """One of a subscription's replies: what a preset is like after a change, or what became of the
     registry. `number` grows by one with each, within one `life` of the scheduler.
 
-    `instances` are all of the preset, empty when none is there; `queued`: somebody waits for a
-    first one; `ended` is the instance whose end this is about. `revision` is that of the registry
-    when it has been read anew, and `gone` the presets that are not offered any more.
+    `instances` are all of the preset, empty when none is there; `remote`: it has none, for it runs
+    elsewhere; `queued`: somebody waits for a first one; `ended` is the instance whose end this is
+    about. `revision` is that of the registry when it has been read anew, and `gone` the presets
+    that are not offered any more.
     """
 
     life: str
     number: int
     preset: str = ""
     instances: list[InstanceState] = []
+    remote: bool = False
     queued: bool = False
     measuring: bool = False
     failure: Failure | None = None
@@ -180,5 +192,6 @@ class SnapshotState(msgspec.Struct, frozen=True):
     instances: list[InstanceState]
     queue: list[QueueEntry]
     failures: list[Failure]
+    remotes: list[RemoteState] = []
     measured: dict[str, dict[str, int]] = {}
     """Bytes on each device, by preset: of those that are measured as they are now."""

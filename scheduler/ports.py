@@ -34,6 +34,7 @@ from .protocol import (
     QueueEntry,
     Refused,
     Reload,
+    RemoteState,
     Snapshot,
     SnapshotState,
     Unload,
@@ -140,6 +141,7 @@ def statuses_of(snapshot: SnapshotState) -> dict[str, PresetStatus]:
         instances.setdefault(instance.preset, []).append(instance)
     queue = {entry.preset: entry for entry in snapshot.queue}
     failures = {failure.preset: failure for failure in snapshot.failures}
+    remotes = {remote.preset: remote for remote in snapshot.remotes}
     return {
         name: _status(
             instances.get(name, []),
@@ -148,7 +150,22 @@ def statuses_of(snapshot: SnapshotState) -> dict[str, PresetStatus]:
             snapshot.measured.get(name, {}),
         )
         for name in sorted({*instances, *queue, *failures, *snapshot.measured})
+        if name not in remotes
+    } | {
+        name: _remote_status(remote, queue.get(name), failures.get(name))
+        for name, remote in remotes.items()
     }
+
+
+def _remote_status(
+    remote: RemoteState, queued: QueueEntry | None, failure: Failure | None
+) -> PresetStatus:
+    return PresetStatus(
+        state="remote",
+        leases=remote.leases,
+        waiters=queued.waiters if queued is not None else 0,
+        failure=_failure(failure),
+    )
 
 
 def _status(
@@ -163,7 +180,7 @@ def _status(
         state=states[0] if states else "unloaded",
         leases=sum(instance.leases for instance in instances),
         waiters=queued.waiters if queued is not None else 0,
-        failure=f"{failure.reason}: {failure.words}" if failure is not None else "",
+        failure=_failure(failure),
         stale=any(instance.stale for instance in instances),
         progress=next((i.progress for i in instances if i.state == "loading"), None),
         exit=_exit(failure) if failure is not None else "",
@@ -171,6 +188,10 @@ def _status(
         running=tuple(map(_running, instances)),
         need=need,
     )
+
+
+def _failure(failure: Failure | None) -> str:
+    return f"{failure.reason}: {failure.words}" if failure is not None else ""
 
 
 def _running(instance: InstanceState) -> Running:

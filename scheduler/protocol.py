@@ -22,6 +22,7 @@ from .live_states import HoldupName as HoldupName
 from .live_states import InstanceState as InstanceState
 from .live_states import PriorityName as PriorityName
 from .live_states import QueueEntry as QueueEntry
+from .live_states import RemoteState as RemoteState
 from .live_states import SnapshotState as SnapshotState
 from .live_states import Victim as Victim
 from .live_states import Waiter as Waiter
@@ -123,6 +124,14 @@ class Abandon(_Operation, tag="abandon", frozen=True):
     lease: int
 
 
+class Heard(_Operation, tag="heard", frozen=True):
+    """The remote server began to answer the lease's request; or `failed` says how it did not, in
+    words that hold nothing of a client's. Failures in a row let it be left alone for a while."""
+
+    lease: int
+    failed: Annotated[str, msgspec.Meta(max_length=200)] = ""
+
+
 class Load(_Operation, tag="load", frozen=True):
     """A person's load. Replies when queued, or with `wait` when loaded (or failed)."""
 
@@ -215,6 +224,7 @@ Operation = (
     | Cancel
     | Release
     | Abandon
+    | Heard
     | Load
     | Unload
     | Apply
@@ -256,15 +266,26 @@ class Filters(msgspec.Struct, frozen=True, omit_defaults=True):
     set: dict[str, Any] = {}
 
 
+class Remote(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where a preset runs that has no child: its URL, and the reference of the kept secret that is
+    sent as the key (models_registry/kept_secrets.py), never the secret."""
+
+    url: str
+    key: str = ""
+
+
 class Granted(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What an acquire's `ok` holds. `address` is the path of the child's Unix socket. Without
-    `filters` the request goes to the child as it came."""
+    """What an acquire's `ok` holds. `address` is the path of the child's Unix socket; it is empty
+    where `remote` says where to go instead. Without `filters` the request goes as it came, but for
+    the `model` that it names: whoever answers knows it by this name, unless that is empty."""
 
     lease: int
     preset: str
     instance: int
     address: str
     filters: Filters | None = None
+    remote: Remote | None = None
+    model: str = ""
 
 
 class Drains(msgspec.Struct, frozen=True):

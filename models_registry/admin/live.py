@@ -16,6 +16,7 @@ UNLOADED = PresetStatus(state="unloaded")
 
 _COLOURS = {
     "loaded": "good",
+    "remote": "good",
     "loading": "busy",
     "draining": "warn",
     "stopping": "warn",
@@ -61,13 +62,15 @@ def badges(status: PresetStatus) -> SafeString:
     if status.stale:
         told.append(badge("stale", "warn"))
     if status.failure:
-        told.append(badge("last load failed", "bad"))
+        failed = "left alone" if status.state == "remote" else "last load failed"
+        told.append(badge(failed, "bad"))
     return format_html_join(" ", "{}", ((each,) for each in told))
 
 
 _REASONS = {
     "failed_to_load": "it ended before it was ready",
     "out_of_memory": "there was not enough memory",
+    "upstream_unavailable": "its server failed several times in a row, and is left alone for now",
 }
 """The codes that the scheduler writes before a child's last words."""
 

@@ -147,7 +147,7 @@ def refuse_private(host: str, addresses: Sequence[str]) -> None:
 
 def is_public(text: str) -> bool:
     try:
-        address = _innermost(ipaddress.ip_address(text.partition("%")[0]))
+        address = innermost(ipaddress.ip_address(text.partition("%")[0]))
     except ValueError:
         return False
     if any(address in network for network in _NOT_PUBLIC):
@@ -155,7 +155,7 @@ def is_public(text: str) -> bool:
     return address.is_global and not address.is_multicast
 
 
-def _innermost(address: Address) -> Address:
+def innermost(address: Address) -> Address:
     """An IPv4 address that travels inside of an IPv6 one."""
     if isinstance(address, ipaddress.IPv4Address):
         return address

@@ -54,7 +54,7 @@ class EngineColumns(models.Model):
         "upstream URL",
         max_length=500,
         blank=True,
-        help_text="Where the remote server's API begins, without /v1: https://host:port.",
+        help_text="As clients of OpenAI take their base URL: https://host:port/v1.",
     )
     upstream_model = models.CharField(
         max_length=200,

@@ -34,7 +34,7 @@ from scheduler.protocol import (
     Explained,
     Fit,
     FitAnswer,
-    Granted,
+    Heard,
     Load,
     Measured,
     Operation,
@@ -52,12 +52,12 @@ from scheduler.protocol import (
     WaitersPage,
 )
 
-from .instance_run import InstanceRun
 from .line_splitter import LineSplitter
 from .operations import Operations
 from .refusals import request_unknown
-from .replies import written
+from .replies import granted, written
 from .unreadable import id_of, unreadable
+from .waiting import Run
 
 _Told = Explained | WaitersPage | DevicesState | FitAnswer
 
@@ -197,6 +197,10 @@ class _Connection(asyncio.Protocol):
                 self._known_lease(lease)
                 self._operations.abandon(RequestId(lease))
                 done()
+            case Heard(lease=lease, failed=failed):
+                self._known_lease(lease)
+                self._operations.heard(RequestId(lease), failed)
+                done()
             case Load(id=id, preset=preset, wait=wait):
                 self._load(id, preset, wait=wait)
             case Unload(id=id, preset=preset, force=force):
@@ -281,7 +285,7 @@ class _Connection(asyncio.Protocol):
 
     # Replies, in the owner's turn ----------------------------------------------------------------
 
-    def _granted(self, asked: Acquire, answer: InstanceRun | Refused) -> None:
+    def _granted(self, asked: Acquire, answer: Run | Refused) -> None:
         id = asked.id
         if isinstance(answer, Refused):
             self._requests.pop(id, None)
@@ -292,10 +296,7 @@ class _Connection(asyncio.Protocol):
             return  # cancelled in this very moment: the lease ends by that
         self._leases[request] = id
         filters = self._operations.filters(answer, asked)
-        granted = Granted(
-            request, answer.spec.preset, answer.instance, str(answer.address), filters
-        )
-        self._ok(id, msgspec.to_builtins(granted))
+        self._ok(id, msgspec.to_builtins(granted(request, answer, filters)))
 
     def _drains(self, id: int, draining: bool) -> None:
         self._ok(id, msgspec.to_builtins(Drains(draining)))
@@ -309,11 +310,11 @@ class _Connection(asyncio.Protocol):
     def _released(self, id: int, ended: Ended | None) -> None:
         self._ok(id, {} if ended is None else {"ended": msgspec.to_builtins(ended)})
 
-    def _loaded(self, id: int, answer: InstanceRun | Refused) -> None:
+    def _loaded(self, id: int, answer: Run | Refused) -> None:
         self._requests.pop(id, None)
         self._tell_loaded(id, answer)
 
-    def _tell_loaded(self, id: int, answer: InstanceRun | Refused) -> None:
+    def _tell_loaded(self, id: int, answer: Run | Refused) -> None:
         if isinstance(answer, Refused):
             self._refuse(id, answer)
         else:

@@ -18,6 +18,7 @@ from scheduler.protocol import (
     WaitersPage,
 )
 
+from .remote_run import RemoteRun
 from .waiting import Asked
 
 if TYPE_CHECKING:
@@ -80,10 +81,16 @@ def _waiting(owner: Owner, asked: Asked, told: Explanation, now: float) -> Expla
 def _answering(owner: Owner, request: RequestId, asked: Asked) -> Explained:
     run = asked.run
     assert run is not None
-    instance = owner.planner.instances.get(run.instance)
+    if isinstance(run, RemoteRun):
+        instance = owner.planner.remotes.get(PresetName(run.spec.preset))
+    else:
+        instance = owner.planner.instances.get(run.instance)
     abandoned = instance is not None and request in instance.abandoned
     answering = max(0.0, owner.clock() - asked.granted_at)
-    if instance is None:
+    if isinstance(run, RemoteRun):
+        why = f"the remote server of '{run.spec.preset}' has been answering it for "
+        why += _about(answering)
+    elif instance is None:
         why = f"instance {run.instance}, which answered it, has ended"
     elif asked.kind is Kind.GET and request not in instance.looks:
         why = f"its time to look at instance {run.instance} is over"
@@ -181,7 +188,8 @@ def _held_up(owner: Owner, told: Explanation) -> str:
                 "for this one have lost their connection; others are loaded meanwhile"
             )
         case Holdup.SLOT:
-            return f"its model is loaded and {_full(owner, told.preset)}"
+            is_there = "runs elsewhere" if told.preset in owner.planner.remotes else "is loaded"
+            return f"its model {is_there} and {_full(owner, told.preset)}"
 
 
 def _ahead(ahead: tuple[QueuedPreset, ...], before: int) -> str:
@@ -229,11 +237,9 @@ def _drained(owner: Owner, told: Explanation) -> str:
 
 
 def _full(owner: Owner, preset: PresetName) -> str:
-    answering = sum(
-        len(instance.leases)
-        for instance in owner.planner.instances.values()
-        if instance.preset.name == preset
-    )
+    remote = owner.planner.remotes.get(preset)
+    instances = owner.planner.instances_of(preset) if remote is None else [remote]
+    answering = sum(len(instance.leases) for instance in instances)
     return f"answers {_count(answering, 'request')}, as many as it may at a time"
 
 

@@ -15,16 +15,21 @@ from scheduler.protocol import Refused
 from .figures import KnownShape
 from .memory import by_device
 from .refusals import no_place_told
+from .remote_run import is_remote
 
 if TYPE_CHECKING:
     from .owner import Owner
 
+ELSEWHERE = "it runs on a remote server, and takes no memory of this machine"
 NOT_KNOWN = "what it takes in memory is not known yet: it is being measured"
 
 
 def fit_answer(owner: Owner, asked: FitAsked, spec: LaunchSpec | None) -> FitAnswer:
     """Call it in the owner's turn. `spec` is the preset as it is saved; None for a new one, which
     must come with its shape. Raises Refused."""
+    if spec is not None and is_remote(spec):
+        elsewhere = Fitting(problem=ELSEWHERE)
+        return FitAnswer(asked.preset, estimated=False, now=elsewhere, empty=elsewhere)
     known = _known(owner, asked, spec)
     if known is None:
         unknown = Fitting(problem=NOT_KNOWN)

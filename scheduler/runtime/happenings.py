@@ -13,7 +13,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from scheduler.core.decisions import AskExit, Decision, Drain, Kill, Start, Undrain, Wake
-from scheduler.core.events import Event, Requested, Ticked
+from scheduler.core.events import Event, RemoteHeard, Requested, Ticked
 from scheduler.core.values import InstanceId, PresetName
 from scheduler.protocol import Happened
 
@@ -74,7 +74,9 @@ class Happenings:
         """Told is what comes from now on."""
         now = self._owner.clock()
         names = {instance.preset.name for instance in self._owner.planner.instances.values()}
-        for name in names | self._owner.planner.failures.keys():
+        for name in (
+            names | self._owner.planner.remotes.keys() | self._owner.planner.failures.keys()
+        ):
             self._told[name] = _Told(*self._state(name), now)
 
     # In the owner's turn -------------------------------------------------------------------
@@ -115,6 +117,9 @@ class Happenings:
         runs = self._owner.runs
         if isinstance(event, Requested):
             yield event.preset
+        elif isinstance(event, RemoteHeard):
+            if (asked := self._owner.waiting.get(event.request)) is not None:
+                yield PresetName(asked.preset)
         elif isinstance(event, Ticked):
             yield from list(self._waiting)
         elif isinstance(number := getattr(event, "instance", None), int) and number in runs:
@@ -133,7 +138,7 @@ class Happenings:
         planner = self._owner.planner
         instances = planner.instances_of(name)
         states = tuple((i.id, i.state, i.stale, i.allocated is not None) for i in instances)
-        waits = not instances and planner.waits_for(name)
+        waits = not instances and planner.waits_for(name) and name not in planner.remotes
         if waits:
             self._waiting.add(name)
         else:
@@ -141,7 +146,8 @@ class Happenings:
         failure = planner.failures.get(name)
         progress = max((i.progress for i in instances), default=-1.0)
         failed_at = None if failure is None else failure.failed_at
-        return (states, waits, failed_at, self._measuring(name)), progress
+        remote = name in planner.remotes
+        return (states, remote, waits, failed_at, self._measuring(name)), progress
 
     def _measuring(self, name: PresetName) -> bool:
         spec = self._owner.planner.presets.get(name)
@@ -159,6 +165,7 @@ class Happenings:
                 for instance in owner.planner.instances_of(name)
                 if (state := instance_state(owner, instance, now)) is not None
             ],
+            remote=name in owner.planner.remotes,
             queued=name in self._waiting,
             measuring=self._measuring(name),
             failure=failure_of(owner, name, now),

@@ -14,6 +14,7 @@ from scheduler.core.values import PresetName, PresetSpec, Priority
 from scheduler.protocol import NO_OWN_NAMES, OwnNames
 
 from .figures import KnownShape
+from .remote_run import is_remote
 
 ShapeOf = Callable[[LaunchSpec], KnownShape | None]
 
@@ -103,7 +104,7 @@ class Offer:
             name=PresetName(spec.preset),
             fingerprint=spec.fingerprint,
             parallel=spec.parallel,
-            pinned=spec.pinned,
+            pinned=spec.pinned and not is_remote(spec),
             stop_timeout_seconds=self.stop_timeout_seconds(spec),
             priority=Priority[spec.priority.upper()],
             max_wait_seconds=spec.max_wait_seconds,
@@ -117,13 +118,14 @@ class Offer:
             estimated=known is not None and known.estimated,
             measuring=bool(spec.memory_fingerprint) and (known is None or known.pending),
             placement_now=spec.placement == "now",
-            replicas=spec.replicas,
+            replicas=1 if is_remote(spec) else spec.replicas,
             sharing=Sharing(
                 spec.group.name,
                 one_at_a_time=spec.group.one_at_a_time,
                 exclusive=spec.group.exclusive,
                 persistent=spec.group.persistent,
             ),
+            remote=is_remote(spec),
         )
 
 

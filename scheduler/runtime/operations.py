@@ -11,11 +11,13 @@ from collections.abc import Callable
 from functools import partial
 from itertools import count
 
+from models_registry.launch import LaunchSpec
 from scheduler.core.events import (
     Abandoned,
     ApplyAsked,
     Cancelled,
     Released,
+    RemoteHeard,
     Requested,
     ShutdownAsked,
     SlotsSeen,
@@ -55,8 +57,9 @@ from .refusals import (
     registry_unread,
     request_unknown,
 )
+from .remote_run import RemoteRun, is_remote, refuse_remote
 from .snapshot import snapshot
-from .waiting import Answer, Asked
+from .waiting import Answer, Asked, Run
 
 DEATH_SECONDS = 2.0
 """How long a release with `died` waits for the exit, to tell how the child ended."""
@@ -116,7 +119,7 @@ class Operations:
                 )
             )
 
-        def granted(got: InstanceRun | Refused) -> None:
+        def granted(got: Run | Refused) -> None:
             if (known := self._owner.waiting.get(request)) is not None:
                 known.granted_at = self._owner.clock()
             answer(got)
@@ -124,7 +127,7 @@ class Operations:
         self._owner.post(admit)
         return request
 
-    def filters(self, run: InstanceRun, asked: Acquire) -> Filters | None:
+    def filters(self, run: Run, asked: Acquire) -> Filters | None:
         """As the registry now is: an edit counts at once, also for what runs already."""
         offer = self._owner.offer
         spec = offer.specs.get(run.spec.preset, run.spec)
@@ -169,6 +172,9 @@ class Operations:
             run = asked.run if asked is not None else None
             if run is None:
                 answer(None)
+            elif isinstance(run, RemoteRun):
+                self._owner.handle(Released(request, tokens))
+                answer(None)
             elif died and not run.over.is_set():
                 self._owner.begin(self._after_death(run, request, answer), f"death-{request}")
             else:
@@ -176,6 +182,10 @@ class Operations:
                 answer(run.ended)
 
         self._owner.post(release)
+
+    def heard(self, request: RequestId, failed: str) -> None:
+        """A remote began to answer it, or failed."""
+        self._owner.post(RemoteHeard(request, failed))
 
     def abandon(self, request: RequestId) -> None:
         """Its client has left; whoever holds the child's connection will still release it."""
@@ -191,7 +201,8 @@ class Operations:
             if asked is None or run is None:
                 self._owner.handle(Cancelled(request))
                 return
-            if asked.kind is Kind.GET:
+            if asked.kind is Kind.GET or isinstance(run, RemoteRun):
+                # Of a remote nothing goes on: whoever died held the connection to it.
                 self._owner.handle(Released(request))
                 return
             self._owner.handle(Abandoned(request))
@@ -206,9 +217,11 @@ class Operations:
         """`answer` gets how many instances of the preset were running."""
 
         def unload() -> None:
-            spec = self._owner.offer.resolve(name)
-            if spec is None:
-                answer(self._not_offered(name))
+            try:
+                spec = self._known(name)
+                refuse_remote(spec)
+            except Refused as refusal:
+                answer(refusal)
                 return
             running = sum(run.spec.preset == spec.preset for run in self._owner.runs.values())
             self._owner.handle(UnloadAsked(PresetName(spec.preset), force))
@@ -308,6 +321,7 @@ class Operations:
 
         def admit() -> None:
             try:
+                refuse_remote(self._known(name))
                 preset = self._resolved(name, NO_OWN_NAMES, autoload=True, exactly=True)
             except Refused as refusal:
                 answer(refusal)
@@ -337,9 +351,16 @@ class Operations:
             return preset
         if problem := problem_of(spec):
             raise preset_invalid(spec.preset, problem)
-        if not autoload:
+        if not autoload and not is_remote(spec):
             raise model_not_loaded(spec.preset)
         return preset
+
+    def _known(self, name: str) -> LaunchSpec:
+        """By its name or an alias. Raises Refused."""
+        spec = self._owner.offer.resolve(name)
+        if spec is None:
+            raise self._not_offered(name)
+        return spec
 
     def _not_offered(self, name: str, meant: str = "") -> Refused:
         offer = self._owner.offer

@@ -53,6 +53,7 @@ from .news import log_news
 from .offer import Offer, problem_of
 from .record import Allocated, Decided, Gone, Loaded, Record, Started
 from .refusals import preset_invalid
+from .remote_run import RemoteRun
 from .waiting import Waiting
 
 logger = logging.getLogger(__name__)
@@ -250,7 +251,7 @@ class Owner:
                 self._write("kill", instance, reason, for_preset, figures)
                 self._leave(instance, reason).kill()
             case Grant(request, instance):
-                self.waiting.granted(request, self.runs[instance])
+                self.waiting.granted(request, self.runs.get(instance) or self._remote(instance))
             case Reject(request, refusal):
                 self._reject(request, refusal)
             case Revoke(request, instance):
@@ -285,6 +286,11 @@ class Owner:
         task = self._tasks.create_task(run.run(), name=f"instance-{instance}")
         # Unlike a finally, it also runs for a task that was cancelled before its first step.
         task.add_done_callback(lambda _: self.post(Exited(instance, run.exit_for_clients)))
+
+    def _remote(self, instance: InstanceId) -> RemoteRun:
+        remotes = self.planner.remotes.items()
+        name = next(name for name, remote in remotes if remote.id == instance)
+        return RemoteRun(instance, self.offer.specs[name])
 
     def _reject(self, request: RequestId, refusal: Refusal) -> None:
         preset = self.waiting.rejected(request, refusal, self.offer.names())

@@ -114,6 +114,10 @@ _TEXTS = {
     ),
     Code.UNLOADED: "{name} was unloaded by an administrator while this request waited for it",
     Code.SHUTTING_DOWN: "Corral is shutting down",
+    Code.UPSTREAM_UNAVAILABLE: (
+        "the remote server of {name} has failed several times in a row, and is left alone for a "
+        "moment"
+    ),
 }
 
 

@@ -38,7 +38,9 @@ from .oom_kills import OomKills, oom_kill_counter
 from .operations import Operations
 from .owner import Owner
 from .record import Record
+from .remote_run import is_remote
 from .rpc_children import grant_for_child, told_of
+from .waiting import Run
 
 logger = logging.getLogger(__name__)
 
@@ -239,7 +241,7 @@ class SchedulerService:
 
         def load() -> None:
             for name, spec in sorted(self.owner.offer.specs.items()):
-                if spec.load_on_startup:
+                if spec.load_on_startup and not is_remote(spec):
                     self.operations.load_on_startup(name, lambda answer: _say_refused(answer))
 
         self.owner.post(load)
@@ -250,7 +252,7 @@ def fresh_address(run_folder: Path, instance: InstanceId) -> Path:
     return run_folder / f"i-{instance}-{secrets.token_hex(3)}.sock"
 
 
-def _say_refused(answer: InstanceRun | Refused) -> None:
+def _say_refused(answer: Run | Refused) -> None:
     if isinstance(answer, Refused):
         logger.warning("not loaded at start-up: %s", answer.message)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, cast
 
+from scheduler.core.failures import Failure as CoreFailure
 from scheduler.core.instances import Instance
 from scheduler.core.placing import need_of
 from scheduler.core.sizes import loaded
-from scheduler.core.values import PresetName
+from scheduler.core.values import Code, PresetName
 from scheduler.memory_states import PlacementKind
-from scheduler.protocol import Failure, InstanceState, SnapshotState
+from scheduler.protocol import Failure, InstanceState, RemoteState, SnapshotState
 
 from .explaining import queue
 from .memory import by_device
@@ -29,6 +30,7 @@ def snapshot(owner: Owner, models_max: int) -> SnapshotState:
         shutting_down=owner.shutting_down,
         instances=_instances(owner, now),
         queue=queue(owner, now),
+        remotes=_remotes(owner, now),
         failures=_failures(owner, now),
         measured={
             name: dict(devices)
@@ -41,6 +43,18 @@ def snapshot(owner: Owner, models_max: int) -> SnapshotState:
 def _instances(owner: Owner, now: float) -> list[InstanceState]:
     found = (instance_state(owner, i, now) for _, i in sorted(owner.planner.instances.items()))
     return [state for state in found if state is not None]
+
+
+def _remotes(owner: Owner, now: float) -> list[RemoteState]:
+    return [
+        RemoteState(
+            preset=name,
+            leases=len(remote.leases),
+            parallel=remote.preset.parallel,
+            used_ago=max(0.0, now - remote.last_used) if remote.used else None,
+        )
+        for name, remote in sorted(owner.planner.remotes.items())
+    ]
 
 
 def instance_state(owner: Owner, instance: Instance, now: float) -> InstanceState | None:
@@ -77,6 +91,12 @@ def instance_state(owner: Owner, instance: Instance, now: float) -> InstanceStat
     )
 
 
+def _reason(failure: CoreFailure) -> str:
+    if failure.code is Code.UPSTREAM_UNAVAILABLE:
+        return str(failure.code)
+    return "out_of_memory" if failure.exit.out_of_memory else "failed_to_load"
+
+
 def _least(instance: Instance) -> dict[str, int]:
     """Where it is, at its smallest context."""
     if instance.shape is None or not instance.grant.need:
@@ -96,7 +116,7 @@ def failure_of(owner: Owner, preset: PresetName, now: float) -> Failure | None:
         return None
     return Failure(
         preset=preset,
-        reason="out_of_memory" if failure.exit.out_of_memory else "failed_to_load",
+        reason=_reason(failure),
         exit_code=failure.exit.code,
         signal=failure.exit.signal,
         words=failure.exit.words,

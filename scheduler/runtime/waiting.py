@@ -10,8 +10,12 @@ from scheduler.protocol import Refused
 
 from .instance_run import InstanceRun
 from .refusals import refused
+from .remote_run import RemoteRun
 
-Answer = Callable[[InstanceRun | Refused], None]
+Run = InstanceRun | RemoteRun
+"""Who answers a request."""
+
+Answer = Callable[[Run | Refused], None]
 """Called once, in the owner's turn: with the instance, or with why not."""
 
 _WITHOUT_LEASE = frozenset({Kind.LOAD, Kind.STARTUP})
@@ -28,7 +32,7 @@ class Asked:
     tenant: TenantId = NO_TENANT
     priority: Priority = Priority.NORMAL
     text: str = ""  # what its client knows it by
-    run: InstanceRun | None = None
+    run: Run | None = None
     granted_at: float = 0.0
     draining: Callable[[bool], None] | None = None  # tells its holder whether the instance drains
 
@@ -54,7 +58,7 @@ class Waiting:
         """Of those that their clients know by `text` (which they may have chosen themselves)."""
         return next(reversed(self._by_text.get(text, {})), None)
 
-    def granted(self, request: RequestId, run: InstanceRun) -> None:
+    def granted(self, request: RequestId, run: Run) -> None:
         """Harmless for one who has left: the core hears of that by an event of its own."""
         asked = self._asked.get(request)
         if asked is None or asked.run is not None:

@@ -17,6 +17,7 @@ from scheduler.protocol import (
     Happened,
     OwnNames,
     Refused,
+    Remote,
     SnapshotState,
 )
 
@@ -33,6 +34,9 @@ class FakeLease:
         self.instance = number
         self.address = address
         self.filters = scheduler.filters
+        self.remote = scheduler.remotes[min(number, len(scheduler.remotes) - 1)]
+        self.model = scheduler.model
+        self.heard_of: list[str] = []
         self.lost = asyncio.Event()
         self.released = False
         self.abandoned = False
@@ -58,6 +62,9 @@ class FakeLease:
                 return None
             return self._scheduler.endings.pop(0) if self._scheduler.endings else None
         return None
+
+    def heard(self, failed: str = "") -> None:
+        self.heard_of.append(failed)
 
     def abandon(self) -> None:
         self.abandoned = True
@@ -89,6 +96,8 @@ class FakeScheduler:
     loses_leases: bool = False
     away: bool = False
     filters: Filters | None = None
+    model: str = ""
+    remotes: list[Remote | None] = field(default_factory=lambda: [None])
     live: SnapshotState | None = None
     leases: list[FakeLease] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)

@@ -1,0 +1,41 @@
+"""Which addresses a preset's URL may lead to: any but those where clouds keep their secrets."""
+
+from __future__ import annotations
+
+import ipaddress
+from urllib.parse import urlsplit
+
+from models_registry.downloads.addresses import innermost
+
+_METADATA = frozenset(
+    ipaddress.ip_address(address)
+    for address in (
+        "168.63.129.16",
+        "100.100.100.200",
+        "192.0.0.192",
+        "fd00:ec2::254",
+        "fd20:ce::254",
+    )
+)
+"""Of clouds that keep their machines' secrets at an address that is not link-local."""
+
+
+def why_not(text: str) -> str:
+    """Why an administrator's URL may not lead to this address; empty when it may, and for what is
+    no address. Private ones may: that is how a server in the same network is reached."""
+    try:
+        address = innermost(ipaddress.ip_address(text.partition("%")[0].strip("[]")))
+    except ValueError:
+        return ""
+    if address in _METADATA or address.is_link_local:
+        return "is where clouds keep the secrets of their machines: no upstream may be there"
+    if address.is_unspecified or address.is_multicast:
+        return "is no address of a server"
+    return ""
+
+
+def check_proxy(url: str) -> None:
+    """Raises ValueError for what is no URL of an HTTP proxy."""
+    parts = urlsplit(url)
+    if parts.scheme != "http" or not parts.hostname or parts.port == 0:
+        raise ValueError("write an HTTP proxy as http://host:port, with user:password@ if need be")

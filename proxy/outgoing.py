@@ -1,0 +1,54 @@
+"""The body of a request as whoever answers it is to get it: filtered, and with the name by which
+that one knows the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from proxy.body import Body
+from proxy.filtering import NO_EFFECTS, Effects, Filtering
+from proxy.relay import Relay
+from scheduler.client import Lease
+from scheduler.protocol import Filters
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """Of one request. `form` is the Content-Type of a multipart form; what is neither that nor JSON
+    goes as it came. Close it at the end."""
+
+    came: Body
+    filtering: Filtering
+    relay: Relay
+    form: bytes | None
+    is_json: bool
+    _changed: Body | None = None
+
+    async def body(self, lease: Lease) -> Body:
+        """For this lease: each may be of another state of the registry. The one before is closed.
+        Raises Refused."""
+        self.close()
+        self.relay.filtered = b""
+        body, effects = await self._for(lease)
+        self.relay.filtered = effects.header()
+        if body is not self.came:
+            self._changed = body
+        return body
+
+    def close(self) -> None:
+        changed, self._changed = self._changed, None
+        if changed is not None:
+            changed.close()
+
+    async def _for(self, lease: Lease) -> tuple[Body, Effects]:
+        if self.form is not None and lease.model:
+            renamed = await self.filtering.rename_in_form(self.came, self.form, lease.model)
+            return renamed, NO_EFFECTS
+        if not self.is_json or (lease.filters is None and not lease.model):
+            return self.came, NO_EFFECTS
+        filters = lease.filters or Filters()
+        if not lease.model:
+            return await self.filtering.apply(self.came, filters)
+        named = Filters(filters.strip, filters.defaults, {**filters.set, "model": lease.model})
+        body, effects = await self.filtering.apply(self.came, named)
+        return body, effects.without("model")

@@ -1,0 +1,1 @@
+"""Requests to what runs elsewhere: a preset whose engine is `upstream` (docs/upstreams.md)."""
