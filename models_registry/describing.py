@@ -57,7 +57,7 @@ def _other_described(preset: Preset) -> dict[str, Any]:
         )
     layer = Layer.PRESET
     options = {**spec.engine.options, "parallel": str(spec.parallel)}
-    argv = engines.shown_words(spec.engine, model=spec.model_path, preset=spec.preset)
+    argv = engines.run_words(spec.engine, model=spec.model_path, preset=spec.preset)
     return {
         "preset": preset.name,
         "options": [_told(key, value, layer, layer.label) for key, value in options.items()],

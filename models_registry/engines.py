@@ -111,8 +111,9 @@ def filled(text: str, values: Mapping[str, str]) -> tuple[str, ...]:
     )
 
 
-def shown_words(setup: EngineSetup, *, model: str, preset: str) -> tuple[str, ...]:
-    """What would be started, for people; none of what is not started here."""
+def run_words(setup: EngineSetup, *, model: str, preset: str) -> tuple[str, ...]:
+    """What is started, but for the place where it listens, which stands as ${port} or ${socket}; of
+    a remote server nothing. Raises OptionError."""
     if setup.kind != EngineKind.COMMAND:
         return ()
     place = {name: f"${{{name}}}" for name in _LISTENS}

@@ -1,4 +1,5 @@
-"""The HTTP client to the children: one fresh connection a request, over a child's Unix socket.
+"""The HTTP client to the children: one fresh connection a request, over a child's Unix socket, or
+over loopback where a server knows nothing else.
 
 llama-server closes a connection after a streamed answer although it announced to keep it, so none
 is ever reused. What is left of HTTP is small enough to be ours, and cheap (docs/decisions/0007):
@@ -137,6 +138,9 @@ class Answer(asyncio.Protocol):
             self._transport.abort()
 
     async def _connect(self, address: str, seconds: float) -> None:
+        if not address.startswith("/"):
+            await self._connect_to_port(address, seconds)
+            return
         deadline = self._loop.time() + seconds
         while True:
             try:
@@ -149,6 +153,14 @@ class Answer(asyncio.Protocol):
                 await asyncio.sleep(CONNECT_AGAIN_SECONDS)
             except OSError as error:
                 raise UpstreamFailed(str(error)) from error
+
+    async def _connect_to_port(self, address: str, seconds: float) -> None:
+        host, _, port = address.rpartition(":")
+        try:
+            async with asyncio.timeout(seconds):
+                await self._loop.create_connection(lambda: self, host, int(port))
+        except (OSError, TimeoutError) as error:
+            raise UpstreamFailed(str(error) or "it took too long to connect") from error
 
     async def _send(self, body: AsyncIterator[bytes]) -> None:
         assert self._transport is not None

@@ -103,7 +103,7 @@ def _fit_stage(
 ) -> Outcome:
     address = run_folder / f"m-{secrets.token_hex(4)}.sock"
     try:
-        command = engine.command(spec, address, grant)
+        command = engine.command(spec, str(address), grant)
         return heard_out(_measuring(command), listener.enough, seconds=seconds)
     except (CannotStart, OSError) as failure:
         raise NotMeasured(f"the engine could not be started: {failure}") from failure

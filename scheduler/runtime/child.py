@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 LINE_LIMIT = 1 << 20
 LAST_OUTPUT_SECONDS = 1.0
 """How long after its exit a child's last lines may take to arrive."""
+RUNNER_SECONDS = 5.0
+"""How long a runner may take to kill a tree, until it is killed itself."""
 OOM_SCORE = 500
 """When the machine runs out of memory the kernel takes a model, not one of our processes."""
 
@@ -49,7 +51,8 @@ class Child(Protocol):
         ...
 
     def kill(self) -> None:
-        """SIGKILL to its process group. Harmless when it has ended."""
+        """SIGKILL to its process group; where a runner stands before it, SIGTERM to that one, which
+        kills all that has sprung from it. Harmless when it has ended."""
         ...
 
     async def ended(self) -> int:
@@ -89,7 +92,7 @@ async def spawned(command: Command, heard: Heard) -> Child:
         bufsize=0,
         start_new_session=True,
     )
-    child = SpawnedChild(process, heard)
+    child = SpawnedChild(process, heard, has_runner=command.has_runner)
     _prefer_for_oom_killer(child.pid)
     await child.connect()
     return child
@@ -118,8 +121,11 @@ class _Output(asyncio.Protocol):
 
 
 class SpawnedChild:
-    def __init__(self, process: subprocess.Popen[bytes], heard: Heard) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], heard: Heard, *, has_runner: bool = False
+    ) -> None:
         self._process = process
+        self._has_runner = has_runner
         self._outputs = {stream: _Output(heard, stream) for stream in Stream}
         self._transports: list[asyncio.BaseTransport] = []
         self._stdin: asyncio.WriteTransport | None = None
@@ -165,7 +171,17 @@ class SpawnedChild:
         self._stdin.write(EXIT_COMMAND)
 
     def kill(self) -> None:
+        if self._exited.is_set():
+            return
+        if self._has_runner:
+            self._process.terminate()
+            asyncio.get_running_loop().call_later(RUNNER_SECONDS, self._kill_unless_over)
+        else:
+            self._kill_group()
+
+    def _kill_unless_over(self) -> None:
         if not self._exited.is_set():
+            logger.warning("the runner %d has not ended its tree in time", self.pid)
             self._kill_group()
 
     async def ended(self) -> int:

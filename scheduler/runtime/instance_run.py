@@ -73,7 +73,7 @@ class InstanceRun:
         grant: Grant = NOTHING_GRANTED,
         names: Names = MappingProxyType({}),
         unreported: int = 0,
-        address: Path,
+        socket: Path,
         engine: Engine,
         spawn: Spawn,
         log: ChildLog,
@@ -95,7 +95,7 @@ class InstanceRun:
         self._totals = totals
         self._held_back: asyncio.TimerHandle | None = None
         """While it is ready, and nobody was told: its log is being drained."""
-        self.address = address
+        self.address = str(socket)
         self.argv: tuple[str, ...] = spec.argv
         self.pid: int | None = None
         self.progress: float | None = None
@@ -106,7 +106,8 @@ class InstanceRun:
         """Leases whose connection broke: nobody but us can see them end."""
         self.exit = Exit(words="it was stopped before it was started")
         self.over = asyncio.Event()
-        self._engine = engine
+        self.engine = engine
+        self._socket = socket
         self._spawn = spawn
         self._log = log
         self._told = told
@@ -166,7 +167,7 @@ class InstanceRun:
                 if side is not None:
                     side.cancel()  # of a child that spoke, and then could not be connected to
             self._log.close()
-            self.address.unlink(missing_ok=True)
+            self._socket.unlink(missing_ok=True)
 
     def ask_exit(self) -> None:
         """By stdin, as soon as the child heeds it. One that has never loaded is killed."""
@@ -184,8 +185,8 @@ class InstanceRun:
     async def _live(self) -> None:
         if self.spec.problem:
             raise CannotStart(self.spec.problem)
-        command: Command = self._engine.command(self.spec, self.address, self.grant)
-        self.argv = command.argv
+        command: Command = self.engine.command(self.spec, self.address, self.grant)
+        self.argv = command.shown or command.argv
         self._child = child = await self._spawn(command, self._heard)
         sides = [
             asyncio.create_task(self._settle(child), name=f"settle-{self.instance}"),
@@ -228,7 +229,7 @@ class InstanceRun:
     async def _watch_health(self) -> None:
         watch = HealthWatch(
             self._health,
-            ask=lambda: self._engine.is_alive(self.address),
+            ask=lambda: self.engine.is_alive(self.address),
             should_answer=self._should_answer,
             lines=lambda: self._lines,
             hangs=lambda: self._told(self, Silent(self.instance)),
@@ -242,7 +243,7 @@ class InstanceRun:
     async def _settle(self, child: Child) -> None:
         """From its `ready` to when it can be asked to exit."""
         await self._ready.wait()
-        while not await self._engine.heeds_exit(self.address):  # noqa: ASYNC110 - it cannot tell
+        while not await self.engine.heeds_exit(self.address):  # noqa: ASYNC110 - it cannot tell
             await asyncio.sleep(SETTLE_EVERY_SECONDS)
         self._heeds_exit = True
         if self._exit_wanted:
@@ -279,7 +280,7 @@ class InstanceRun:
 
     async def _believed_if_asleep(self, report: Report, line: bytes) -> None:
         before = self._heard_of
-        asleep = await self._engine.is_asleep(self.address)
+        asleep = await self.engine.is_asleep(self.address)
         if asleep and self._heard_of == before:
             self._reported(report)
         elif not asleep:
@@ -290,11 +291,12 @@ class InstanceRun:
         self._heard_of += 1
         before = -1.0 if self.progress is None else self.progress
         if report.state is ChildState.LOADING and self._state is not ChildState.READY:
-            self.progress = self._engine.progress(report.payload)
+            self.progress = self.engine.progress(report.payload)
         elif report.state is ChildState.READY:
             self.progress = None
             # The first one tells of the model: it is empty after a wake, or a client's.
-            self.meta = self.meta or self._engine.meta(report.payload)
+            self.meta = self.meta or self.engine.meta(report.payload)
+            self.address = self.engine.address(report.payload) or self.address
             if self.spec.readiness_probe and not self._ready.is_set():
                 self._probing = asyncio.create_task(self._probe(), name=f"probe-{self.instance}")
             self._ready.set()
@@ -359,7 +361,7 @@ class InstanceRun:
         """Between its first `ready` and LOADED: a token. Not again after a wake: that the preset
         can generate is known by then, and a wake has somebody waiting whose own request shows it.
         How long it may take is the load's own bound."""
-        self._probe_failed = await self._engine.probe(self.spec, self.address)
+        self._probe_failed = await self.engine.probe(self.spec, self.address)
         if self._probe_failed:
             logger.warning("%s: %s: %s", self.name, PROBE_FAILED, self._probe_failed)
             if self._child is None:

@@ -42,7 +42,6 @@ from scheduler.protocol import (
     WaitersPage,
 )
 
-from .engines.base import Engine
 from .explaining import explained, waiters
 from .fitting import fit_answer
 from .instance_run import InstanceRun
@@ -70,7 +69,6 @@ class Operations:
     def __init__(
         self,
         owner: Owner,
-        engine: Engine,
         *,
         models_max: int,
         autoload: bool = True,
@@ -79,7 +77,6 @@ class Operations:
         """`measured` is called when a measure job has told that it is done."""
         self._owner = owner
         self._measured = measured
-        self._engine = engine
         self._models_max = models_max
         self._autoload = autoload
         self._ids = count(1)
@@ -390,7 +387,7 @@ class Operations:
                 return
             await asyncio.sleep(SLOTS_EVERY_SECONDS)
             # A sleeper is idle, and asking it would wake it.
-            busy = 0 if run.asleep else await self._engine.busy_slots(run.address)
+            busy = 0 if run.asleep else await run.engine.busy_slots(run.address)
             if busy is not None and not run.over.is_set():
                 self._owner.post(SlotsSeen(run.instance, busy))
                 await self._owner.caught_up()

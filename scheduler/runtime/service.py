@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 
 from models_registry.engine_path import llama_server
+from models_registry.engines import EngineKind
 from scheduler.conf import SchedulerConfig
 from scheduler.core.planner import Planner
 from scheduler.core.sizes import Grant
@@ -27,6 +28,7 @@ from .devices.limits import Limits
 from .devices.readings import Devices
 from .devices.watch import DeviceWatch
 from .engines.base import Engine
+from .engines.command import CommandEngine
 from .engines.llama_server import LlamaServer
 from .event_writer import EventWriter
 from .health import HealthRule
@@ -74,9 +76,12 @@ class SchedulerService:
         self._load_times = load_times
         self._has_offered = False
         self._problems: dict[str, str] = {}  # of presets, as they were last said
-        self.engine = engine or LlamaServer(
-            llama_server, requests_per_slot=config.planner.oversubscribe
-        )
+        requests_per_slot = config.planner.oversubscribe
+        self.engine = engine or LlamaServer(llama_server, requests_per_slot=requests_per_slot)
+        self._engines: Mapping[str, Engine] = {
+            EngineKind.LLAMA_SERVER: self.engine,
+            EngineKind.COMMAND: CommandEngine(),
+        }
         self._spawn = spawn
         self._health = HealthRule(config.health_every_seconds, config.health_tries)
         self._oom_kills = OomKills(oom_kill_counter())
@@ -87,7 +92,7 @@ class SchedulerService:
         self.owner = Owner(
             Planner(config.planner),
             make_run=self._make_run,
-            wake=lambda run: self.engine.wake(run.address),
+            wake=lambda run: run.engine.wake(run.address),
             clock=clock,
             record=record,
             note=self._event_log,
@@ -98,7 +103,6 @@ class SchedulerService:
         self._seen_devices = asyncio.Event()
         self.operations = Operations(
             self.owner,
-            self.engine,
             models_max=config.planner.models_max,
             autoload=config.autoload,
             measured=measures.look_soon if measures is not None else lambda: None,
@@ -191,8 +195,8 @@ class SchedulerService:
             grant=grant_for_child(grant, names),
             names=names,
             unreported=known.unreported if known is not None else 0,
-            address=fresh_address(self._config.run_folder, instance),
-            engine=self.engine,
+            socket=fresh_socket(self._config.run_folder, instance),
+            engine=self._engines[spec.engine.kind],
             spawn=self._spawn,
             log=ChildLog(log_path(self._config.log_folder, preset)),
             told=told,
@@ -247,7 +251,7 @@ class SchedulerService:
         self.owner.post(load)
 
 
-def fresh_address(run_folder: Path, instance: InstanceId) -> Path:
+def fresh_socket(run_folder: Path, instance: InstanceId) -> Path:
     """A path that no child has listened on: a leftover file makes a bind fail."""
     return run_folder / f"i-{instance}-{secrets.token_hex(3)}.sock"
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shlex
 import shutil
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from models_registry.engines import EngineKind, EngineSetup
 from models_registry.launch import LaunchSpec
 from scheduler.client import SchedulerClient
 from scheduler.conf import SchedulerConfig
@@ -32,6 +35,19 @@ def preset(name: str = "small", *flags: str, parallel: int = 1, **fields: object
     argv = ("--parallel", str(parallel), *flags)
     spec = LaunchSpec(name, (), "", argv, parallel, fingerprint=" ".join(argv))
     return replace(spec, stop_timeout_seconds=0.5) if not fields else replace(spec, **fields)
+
+
+STAND_IN = Path(__file__).parents[1] / "support" / "openai_stand_in.py"
+
+
+def served(
+    name: str = "a", *flags: str, by: str = "port", parallel: int = 1, **fields: Any
+) -> LaunchSpec:
+    """A preset of the engine `command`, run by tests/support/openai_stand_in.py."""
+    line = shlex.join([sys.executable, str(STAND_IN), f"--{by}", f"${{{by}}}", *flags])
+    setup = EngineSetup(EngineKind.COMMAND, command_line=line, declared={"Host": 64 << 20})
+    spec = LaunchSpec(name, (), "", (), parallel, fingerprint=line, engine=setup)
+    return replace(spec, stop_timeout_seconds=0.5, **fields)
 
 
 @dataclass

@@ -1,6 +1,8 @@
 """A scheduler as a process of its own, with the presets of its command line:
 
 scheduler_program.py VAR NAME[:FLAG...] ...
+
+A name that begins with @ is that of a preset of the engine `command`.
 """
 
 from __future__ import annotations
@@ -24,13 +26,18 @@ from scheduler.runtime.catalog import Catalog
 from scheduler.runtime.engines.llama_server import LlamaServer
 from scheduler.runtime.lock import only_scheduler
 from scheduler.runtime.service import SchedulerService
-from tests.process.running import FAKE, FixedRegistry, config_in, preset
+from tests.process.running import FAKE, FixedRegistry, config_in, preset, served
 
 
 async def main() -> None:
     config = config_in(Path(sys.argv[1]), event_log=True)
     named = [word.split(":") for word in sys.argv[2:]]
-    registry = FixedRegistry([preset(name, *flags) for name, *flags in named])
+    registry = FixedRegistry(
+        [
+            served(name[1:], *flags) if name.startswith("@") else preset(name, *flags)
+            for name, *flags in named
+        ]
+    )
     service = SchedulerService(config, record=lambda entry: None, engine=LlamaServer(lambda: FAKE))
     catalog = Catalog(service.offer_changed, stop_timeout_seconds=0.5, registry=registry)
     with only_scheduler(config.var):

@@ -7,7 +7,6 @@ import contextlib
 import os
 import signal
 import socket
-from pathlib import Path
 
 import pytest
 
@@ -123,8 +122,8 @@ async def test_a_real_child_answers_while_it_has_all_the_requests_that_it_may_ha
                 requests.enter_context(contextlib.closing(ask_for_ever(lease.address)))
             for _ in range(5):
                 await asyncio.sleep(0.1)
-                assert await gateway.service.engine.is_alive(Path(leases[0].address))
-            assert await gateway.service.engine.busy_slots(Path(leases[0].address)) == 1
+                assert await gateway.service.engine.is_alive(leases[0].address)
+            assert await gateway.service.engine.busy_slots(leases[0].address) == 1
 
         assert ends(gateway) == []
     assert children() == []

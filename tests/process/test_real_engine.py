@@ -105,7 +105,7 @@ async def test_an_abandoned_answer_is_seen_on_the_slots(tmp_path):
     async with running(specs, program=llama_server()) as gateway:
         lease = await gateway.client.acquire("a")
 
-        assert await gateway.service.engine.busy_slots(Path(lease.address)) == 0
+        assert await gateway.service.engine.busy_slots(lease.address) == 0
     assert children() == []
 
 

@@ -54,7 +54,7 @@ async def test_a_child_gets_no_secrets_and_what_its_preset_gives_it(monkeypatch)
     monkeypatch.setenv("LLAMA_ARG_CTX_SIZE", "7")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     spec = preset("a", env={"OWN": "yes", "LLAMA_SERVER_ROUTER_PORT": "0"})
-    command = LlamaServer(lambda: FAKE).command(spec, Path("/run/x.sock"))
+    command = LlamaServer(lambda: FAKE).command(spec, "/run/x.sock")
     shown = Command(
         (sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))"), command.env
     )
@@ -70,7 +70,7 @@ async def test_a_child_gets_no_secrets_and_what_its_preset_gives_it(monkeypatch)
 
 
 def test_the_engine_listens_where_we_say_under_the_presets_name():
-    command = LlamaServer(lambda: FAKE).command(preset("a"), Path("/run/x.sock"))
+    command = LlamaServer(lambda: FAKE).command(preset("a"), "/run/x.sock")
 
     argv = list(command.argv)
     assert argv[0] == str(FAKE)

@@ -280,6 +280,7 @@ class FakeChild:
     """Reads each request whole, then does as the script says; the connection ends with it."""
 
     def __init__(self, script: Script) -> None:
+        self.address = ""
         self.received: list[Received] = []
         self.ended = 0
         self.arrived = asyncio.Event()
@@ -313,9 +314,16 @@ class FakeChild:
 
 
 @asynccontextmanager
-async def fake_child(path: Path, script: Script) -> AsyncIterator[FakeChild]:
+async def fake_child(path: Path | None, script: Script) -> AsyncIterator[FakeChild]:
+    """Without a path, on a port of loopback."""
     child = FakeChild(script)
-    server = await asyncio.start_unix_server(child.accept, str(path), limit=1 << 20)
+    server: asyncio.Server
+    if path is not None:
+        server = await asyncio.start_unix_server(child.accept, str(path), limit=1 << 20)
+        child.address = str(path)
+    else:
+        server = await asyncio.start_server(child.accept, "127.0.0.1", limit=1 << 20)
+        child.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
         yield child
     finally:

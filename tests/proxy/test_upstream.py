@@ -304,3 +304,23 @@ async def test_closing_cuts_the_connection(tmp_path):
 async def test_what_was_never_asked_is_never_answered():
     with pytest.raises(UpstreamFailed):
         await Answer(asyncio.get_running_loop()).begin()
+
+
+@pytest.mark.parametrize(
+    "parts", [(OK + STATED + EVERY_BYTE,), (OK + CHUNKED, *chunked(EVERY_BYTE, 7))]
+)
+async def test_a_child_on_a_port_is_heard_as_one_on_a_socket(parts):
+    async with fake_child(None, says(*parts)) as child:
+        answer = Answer(asyncio.get_running_loop())
+        await answer.ask(child.address, HEAD % 2, b"{}", 5.0)
+        assert await whole(answer) == EVERY_BYTE
+
+    assert child.received[0].body == b"{}"
+
+
+async def test_a_port_on_which_nobody_listens_is_told_at_once():
+    with socket.socket() as bound:  # bound, and not listening: nobody else can
+        bound.bind(("127.0.0.1", 0))
+        answer = Answer(asyncio.get_running_loop())
+        with pytest.raises(UpstreamFailed):
+            await answer.ask(f"127.0.0.1:{bound.getsockname()[1]}", HEAD % 2, b"{}", 5.0)

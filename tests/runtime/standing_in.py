@@ -81,7 +81,7 @@ class StandInEngine:
         self.asked = 0
         self.busy: int | None = 0
         self.asleep = False
-        self.woken: list[Path] = []
+        self.woken: list[str] = []
         self.alive = asyncio.Event()
         self.alive.set()
         self.health_asked = 0
@@ -91,33 +91,36 @@ class StandInEngine:
         self.probe_fails = ""
         self.grants: list[Grant] = []
 
-    def command(self, spec: LaunchSpec, address: Path, grant: Grant = NOTHING_GRANTED) -> Command:
+    def command(self, spec: LaunchSpec, address: str, grant: Grant = NOTHING_GRANTED) -> Command:
         self.grants.append(grant)
         return Command(("engine", *spec.argv))
 
-    async def heeds_exit(self, address: Path) -> bool:
+    def address(self, payload: object) -> str:
+        return ""
+
+    async def heeds_exit(self, address: str) -> bool:
         await self.settled.wait()
         return True
 
-    async def wake(self, address: Path) -> None:
+    async def wake(self, address: str) -> None:
         self.woken.append(address)
 
-    async def busy_slots(self, address: Path) -> int | None:
+    async def busy_slots(self, address: str) -> int | None:
         self.asked += 1
         await self.answers.wait()
         return self.busy
 
-    async def is_alive(self, address: Path) -> bool | None:
+    async def is_alive(self, address: str) -> bool | None:
         self.health_asked += 1
         await self.alive.wait()
         return True
 
-    async def probe(self, spec: LaunchSpec, address: Path) -> str:
+    async def probe(self, spec: LaunchSpec, address: str) -> str:
         self.probed.append(spec.preset)
         await self.generates.wait()
         return self.probe_fails
 
-    async def is_asleep(self, address: Path) -> bool:
+    async def is_asleep(self, address: str) -> bool:
         return self.asleep
 
     def progress(self, payload: Any) -> float | None:
@@ -217,7 +220,7 @@ async def staged(
             instance,
             owner.offer.specs[name],
             grant=grant,
-            address=Path(f"/nonexistent/{instance}.sock"),
+            socket=Path(f"/nonexistent/{instance}.sock"),
             engine=engine,
             spawn=spawn,
             log=ChildLog(None),
@@ -234,9 +237,7 @@ async def staged(
         record=entries.append,
         note=note,
     )
-    stage = Stage(
-        owner, Operations(owner, engine, models_max=models_max), engine, children, entries
-    )
+    stage = Stage(owner, Operations(owner, models_max=models_max), engine, children, entries)
     stage.offers(*(specs or (preset("a"), preset("b"))))
     stage.task = asyncio.create_task(owner.run())
     try:

@@ -75,7 +75,7 @@ def test_where_the_options_say_the_place_the_parts_are_equal_unless_they_say_tha
 def test_it_stands_behind_the_presets_own() -> None:
     spec = preset("a", argv=("--ctx-size", "1", "--device", "CUDA0"))
     command = LlamaServer(lambda: Path("/bin/true")).command(
-        spec, Path("/run/x.sock"), Grant(ON_HOST, 512)
+        spec, "/run/x.sock", Grant(ON_HOST, 512)
     )
 
     assert command.argv.index("--device") < command.argv.index("none")
@@ -85,8 +85,8 @@ def test_it_stands_behind_the_presets_own() -> None:
 @pytest.mark.parametrize("own", ["--log-verbosity", "--log-verbose"])
 def test_it_says_what_it_allocates_unless_the_preset_says_how_much_it_says(own: str) -> None:
     engine = LlamaServer(lambda: Path("/bin/true"))
-    plain = engine.command(preset("a"), Path("/run/x.sock")).argv
-    quiet = engine.command(preset("a", argv=(own, "1")), Path("/run/x.sock")).argv
+    plain = engine.command(preset("a"), "/run/x.sock").argv
+    quiet = engine.command(preset("a", argv=(own, "1")), "/run/x.sock").argv
 
     assert plain[plain.index("--log-verbosity") + 1] == "4"
     assert (quiet.count(own), "4" in quiet) == (1, False)

@@ -6,8 +6,6 @@ a leftover one makes the next bind fail.
 
 from __future__ import annotations
 
-import errno
-import logging
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -15,17 +13,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import aiohttp
-import msgspec
-
 from models_registry.errors import EngineMissing
 from models_registry.launch import LaunchSpec
 from scheduler.core.sizes import NOTHING_GRANTED, Grant
 
+from . import http
 from .base import CannotStart, Command
 from .granted import granted_argv
-
-logger = logging.getLogger(__name__)
 
 SLOTS_SECONDS = 2.0
 WAKE_SECONDS = 600.0
@@ -33,7 +27,6 @@ WAKE_SECONDS = 600.0
 THREADS_BESIDE_REQUESTS = 8
 """For what is asked of a child while all its slots work: /health, /slots, a look at its /props."""
 
-_OUR_OWN_WANT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _VERBOSITY = frozenset({"--log-verbosity", "--log-verbose"})
 _EMBEDS_ONLY = frozenset({"--embedding", "--embeddings", "--rerank", "--reranking"})
 
@@ -119,7 +112,7 @@ class LlamaServer:
         self._inherited = inherited
         self._requests_per_slot = requests_per_slot
 
-    def command(self, spec: LaunchSpec, address: Path, grant: Grant = NOTHING_GRANTED) -> Command:
+    def command(self, spec: LaunchSpec, address: str, grant: Grant = NOTHING_GRANTED) -> Command:
         try:
             program = self._program()
         except EngineMissing as missing:
@@ -128,39 +121,36 @@ class LlamaServer:
             program,
             (*spec.argv, *granted_argv(spec.memory_options, grant)),
             preset=spec.preset,
-            address=str(address),
+            address=address,
             requests_per_slot=self._requests_per_slot,
         )
         return Command(argv, self._environment(spec.env))
 
-    async def heeds_exit(self, address: Path) -> bool:
+    def address(self, payload: Mapping[str, Any]) -> str:
+        return ""
+
+    async def heeds_exit(self, address: str) -> bool:
         # An `exit` between `ready` and the start of its loop is lost, one in ten when sent at once:
         # the loop then starts and never ends. Only the running loop answers /slots.
         return await self.busy_slots(address) is not None
 
-    async def wake(self, address: Path) -> None:
+    async def wake(self, address: str) -> None:
         # Anything but /health, /props, /models and /metrics wakes it, and this one costs nothing.
-        await self._get(address, "/slots", WAKE_SECONDS)
+        await http.get(address, "/slots", WAKE_SECONDS)
 
-    async def busy_slots(self, address: Path) -> int | None:
-        slots = await self._get(address, "/slots", SLOTS_SECONDS)
+    async def busy_slots(self, address: str) -> int | None:
+        slots = await http.get(address, "/slots", SLOTS_SECONDS)
         if not isinstance(slots, list):
             return None
         return sum(1 for slot in slots if isinstance(slot, dict) and slot.get("is_processing"))
 
-    async def is_alive(self, address: Path) -> bool | None:
+    async def is_alive(self, address: str) -> bool | None:
         # While it computes and while it sleeps /health answers within milliseconds, from a thread
         # of its own, and does not count as use (measured; so do /props and /v1/models, while /slots
         # waits for a step of the computation and wakes a sleeper).
-        try:
-            async with self._asking(address) as session, session.get("http://localhost/health"):
-                return True
-        except OSError as failure:
-            return None if _is_our_own(failure) else False
-        except aiohttp.ClientError:
-            return False
+        return await http.answers(address, "/health")
 
-    async def probe(self, spec: LaunchSpec, address: Path) -> str:
+    async def probe(self, spec: LaunchSpec, address: str) -> str:
         asked = {"/completion": {"prompt": "Hello", "n_predict": 1, "cache_prompt": False}}
         if not _EMBEDS_ONLY.isdisjoint(spec.argv):
             asked = {}
@@ -168,15 +158,15 @@ class LlamaServer:
         asked["/embedding"] = {"content": "Hello"}
         answer = ""
         for path, body in asked.items():
-            status, answer = await self._post(address, path, body)
+            status, answer = await http.post(address, path, body)
             if status == 200:
                 return ""
             if status != 501:
                 break
         return answer
 
-    async def is_asleep(self, address: Path) -> bool:
-        props = await self._get(address, "/props", SLOTS_SECONDS)
+    async def is_asleep(self, address: str) -> bool:
+        props = await http.get(address, "/props", SLOTS_SECONDS)
         return isinstance(props, dict) and props.get("is_sleeping") is True
 
     def progress(self, payload: Mapping[str, Any]) -> float | None:
@@ -193,41 +183,3 @@ class LlamaServer:
     def _environment(self, own: Mapping[str, str]) -> dict[str, str]:
         protocol = {"LLAMA_SERVER_ROUTER_PORT": "1", "LLAMA_SERVER_CHILD_ROLE": "instance"}
         return {**inherited_environment(self._inherited), **own, **protocol}
-
-    def _asking(self, address: Path, seconds: float | None = None) -> aiohttp.ClientSession:
-        connector = aiohttp.UnixConnector(str(address), force_close=True)
-        return aiohttp.ClientSession(
-            connector=connector, timeout=aiohttp.ClientTimeout(total=seconds)
-        )
-
-    async def _post(self, address: Path, path: str, body: object) -> tuple[int, str]:
-        """Its status, and what is wrong where it is not 200; (0, why) when no answer came."""
-        try:
-            async with (
-                self._asking(address) as session,
-                session.post(f"http://localhost{path}", data=msgspec.json.encode(body)) as answer,
-            ):
-                said = (await answer.read()).decode(errors="replace")
-                return answer.status, f"POST {path} was answered {answer.status}: {said[:300]}"
-        except (aiohttp.ClientError, OSError) as failure:
-            return 0, f"POST {path} was not answered: {failure}"
-
-    async def _get(self, address: Path, path: str, seconds: float) -> object:
-        """The decoded answer; None when there was none that could be read."""
-        try:
-            async with (
-                self._asking(address, seconds) as session,
-                session.get(f"http://localhost{path}") as answer,
-            ):
-                if answer.status != 200:
-                    return None
-                return msgspec.json.decode(await answer.read())
-        except (aiohttp.ClientError, OSError, TimeoutError, msgspec.DecodeError) as failure:
-            logger.debug("no reading of %s: %s", address, failure)
-            return None
-
-
-def _is_our_own(failure: OSError) -> bool:
-    """No descriptor, no memory: that says nothing of whom we asked."""
-    cause = getattr(failure, "os_error", failure)  # aiohttp wraps it
-    return isinstance(cause, OSError) and cause.errno in _OUR_OWN_WANT
