@@ -23,6 +23,7 @@ from scheduler.core.sizes import (
     Shape,
 )
 from scheduler.runtime.devices.rpc_names import is_rpc
+from scheduler.runtime.figures import declared_shape, is_declared
 
 from .measuring import contexts_of_spec, model_of
 from .placement import equal_parts, gpu_layers, is_open
@@ -33,6 +34,8 @@ from .shaping import Model
 def shape_data_of(spec: LaunchSpec) -> tuple[dict[str, Any], bool]:
     """What shapes.shape_of takes, and whether it is an estimate: as measured, where it is. Raises
     UnreadableHeader."""
+    if is_declared(spec):
+        return plain(declared_shape(spec).shape, unreported=0), False
     stored = measurements.shapes_of([spec]).get(spec.memory_fingerprint)
     if stored is not None:
         return dict(stored.data), stored.estimated

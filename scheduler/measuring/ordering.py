@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from django.db import transaction
 
 from models_registry import measurements
+from models_registry.engines import EngineKind
 from models_registry.jobs import QUEUE_ERRORS, measures
 from models_registry.launch import LaunchSpec, launch_spec_of
 from models_registry.models import Preset
@@ -48,6 +49,10 @@ def order_again(name: str) -> None:
     if preset is None:
         raise SchedulerRefused(f"no model is called {name!r}", "model_not_found")
     spec = launch_spec_of(preset)
+    if preset.engine != EngineKind.LLAMA_SERVER:
+        raise SchedulerRefused(
+            f"{name} cannot be measured: its engine is {preset.engine}", "preset_invalid"
+        )
     if not spec.memory_fingerprint:
         raise SchedulerRefused(f"{name} cannot be measured: {spec.problem}", "preset_invalid")
     measurements.order(spec)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from models_registry.launch import LaunchSpec
-from scheduler.core.sizes import Bytes, Shape
+from scheduler.core.sizes import Bytes, DeviceId, FixedShape, Need, Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,20 @@ class KnownShape:
     pending: bool = False
     unreported: int = 0
     surplus: Bytes = ()
+
+
+def is_declared(spec: LaunchSpec) -> bool:
+    """Its engine cannot be measured: a person said what it takes."""
+    return bool(spec.engine.declared)
+
+
+def declared_shape(spec: LaunchSpec) -> KnownShape:
+    sizes = sorted(spec.engine.declared.items())
+    return fixed_shape(tuple((DeviceId(device), size) for device, size in sizes))
+
+
+def fixed_shape(own: Bytes) -> KnownShape:
+    return KnownShape(FixedShape(((0, Need(own)),)))
 
 
 class Figures:
@@ -51,8 +65,9 @@ class Figures:
         self._shapes = by_fingerprint
 
     def shape_of(self, spec: LaunchSpec) -> KnownShape | None:
-        """None when the preset, as it is now, is neither measured nor estimated."""
-        return self._shapes.get(spec.memory_fingerprint) if spec.memory_fingerprint else None
+        """None when the preset, as it is now, is neither measured nor estimated, nor declared."""
+        known = self._shapes.get(spec.memory_fingerprint) if spec.memory_fingerprint else None
+        return declared_shape(spec) if known is None and is_declared(spec) else known
 
     def of(self, spec: LaunchSpec) -> Mapping[str, int] | None:
         """None when the preset, as it is now, is not measured."""

@@ -100,6 +100,8 @@ class InstanceRun:
         self.pid: int | None = None
         self.progress: float | None = None
         self.meta: dict[str, Any] = {}
+        self.most_seen: dict[DeviceId, int] = {}
+        """Of a preset whose memory is declared: bytes that its processes had together."""
         self.leaving: Reason | None = None
         """Why we end it; None while we do not, and for a child that ends by itself."""
         self.orphans: set[RequestId] = set()

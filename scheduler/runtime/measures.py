@@ -24,7 +24,8 @@ from scheduler.measuring.estimating import estimated_data
 from scheduler.measuring.ordering import QueueAway, order_due, order_first
 from scheduler.measuring.shapes import NoShape, shape_of, unreported_of
 
-from .figures import KnownShape
+from .declared import learned_shapes
+from .figures import KnownShape, is_declared
 from .recorded_surplus import Surplus, recorded_surplus
 
 logger = logging.getLogger(__name__)
@@ -55,18 +56,20 @@ class Orders:
         """
         close_old_connections()
         specs = tuple(launch_specs())
-        order_due(specs)
-        order_first([s for s in specs if s.preset in first and s.memory_fingerprint])
+        measured = [spec for spec in specs if not is_declared(spec)]
+        order_due(measured)
+        order_first([s for s in measured if s.preset in first and s.memory_fingerprint])
         if self._surplus is None:
             self._surplus = recorded_surplus()
-        before, self._stored = self._stored, measurements.shapes_of(specs, self._stored)
+        before, self._stored = self._stored, measurements.shapes_of(measured, self._stored)
         self._shapes = {
             fingerprint: shape
             for fingerprint, stored in self._stored.items()
             if (shape := self._shape(fingerprint, stored, before)) is not None
         }
-        self._estimate(spec for spec in specs if spec.preset in estimate)
-        return Look(specs, measurements.figures_of(specs), {**self._estimates, **self._shapes})
+        self._estimate(spec for spec in measured if spec.preset in estimate)
+        shapes = {**self._estimates, **self._shapes, **learned_shapes(specs)}
+        return Look(specs, measurements.figures_of(measured), shapes)
 
     def _shape(
         self, fingerprint: str, stored: StoredShape, before: Mapping[str, StoredShape]

@@ -6,28 +6,36 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scheduler.core.events import AllocationReported, DevicesRead
-from scheduler.core.sizes import DeviceId, DeviceReading
+from scheduler.core.instances import Instance
+from scheduler.core.sizes import DeviceId, DeviceReading, Need
+from scheduler.core.states import SETTLED
 from scheduler.core.values import PresetName
 
+from .declared import grown, most_of, seen
 from .devices.device import Device
+from .devices.family import with_descendants
 from .devices.limits import Limits
 from .devices.readings import within
 from .devices.watch import DeviceWatch
+from .figures import is_declared
 from .measures import Measures
 from .memory import corrected, differ, readings
+from .record import Allocated, Record
 
 if TYPE_CHECKING:
+    from .instance_run import InstanceRun
     from .owner import Owner
 
 
 class Memory:
     """`devices` are as they were last read; `watch` is who reads them, if anybody does."""
 
-    def __init__(self, owner: Owner, measures: Measures | None) -> None:
+    def __init__(self, owner: Owner, measures: Measures | None, record: Record) -> None:
         self.devices: tuple[Device, ...] = ()
         self.watch: DeviceWatch | None = None
         self._owner = owner
         self._measures = measures
+        self._record = record
         self._told: tuple[DeviceReading, ...] = ()
         self._hurried: set[tuple[PresetName, bool]] = set()
 
@@ -81,10 +89,24 @@ class Memory:
     def _correct(self, devices: tuple[Device, ...]) -> None:
         owner = self._owner
         for number, instance in list(owner.planner.instances.items()):
+            if is_declared(owner.runs[number].spec):
+                self._learn(instance, owner.runs[number], devices)
+                continue
             pid, held = owner.runs[number].pid, owner.planner.ledger.held[number]
             need = None if pid is None else corrected(instance, held, pid, devices)
             if need is not None:
                 owner.handle(AllocationReported(number, need))
+
+    def _learn(self, instance: Instance, run: InstanceRun, devices: tuple[Device, ...]) -> None:
+        if instance.child not in SETTLED or run.pid is None:
+            return
+        most = most_of(run.most_seen, seen(devices, with_descendants({run.pid})))
+        if not grown(run.most_seen, most):
+            return
+        run.most_seen = most
+        self._record(Allocated(run.instance, Need(tuple(most.items()))))
+        held = most_of(dict(instance.grant.need.own), most)
+        self._owner.handle(AllocationReported(run.instance, Need(tuple(held.items()))))
 
     def _hurry(self, measures: Measures, now: float) -> None:
         """L5: what is waited for is measured first; after half of the wait a guess is asked for."""

@@ -98,7 +98,7 @@ class Owner:
         self._wake = wake
         self._record = record
         self._note = note
-        self.memory = Memory(self, measures)
+        self.memory = Memory(self, measures, record)
         self.happenings = Happenings(self)
         self._told_specs: tuple[PresetSpec, ...] = ()
         self._inbox: asyncio.Queue[Event | Do] = asyncio.Queue()
