@@ -1,6 +1,6 @@
 """The measurements behind the speed claims: each writes its section of results.md.
 
-python -m benchmarks [asgi_server] [proxy_overhead] [swap_time] [decision_time] [starvation]
+python -m benchmarks [proxy_overhead] [swap_time] [decision_time] [starvation]
                      [indexing] [--rounds 5] [--seconds 2]
 """
 
@@ -16,7 +16,6 @@ from benchmarks.frame import Scope, machine, say
 from benchmarks.results import write_section
 
 QUESTIONS = (
-    "asgi_server",
     "proxy_overhead",
     "swap_time",
     "decision_time",

@@ -1,7 +1,8 @@
 """An upstream that costs next to nothing, so that what stands before it can be measured.
 
 Takes llama-server's command line, listens where that says (`--host PATH.sock`, or `--host` and
-`--port`) and speaks its child protocol. A body with `"stream":true` gets 64 events, any other
+`--port`) and speaks its child protocol. A body with `"stream":true` gets 64 events as fast as they
+go; with `"pace_ms"` as many as `"max_tokens"` says, one every so many milliseconds. Any other gets
 one small JSON answer.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import re
 import sys
 from typing import cast
 
@@ -53,7 +55,9 @@ PLAIN = _plain()
 STREAM_HEAD = (
     b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 )
-STREAM = [_event(" word", None) for _ in range(EVENTS - 1)] + [_event("", "stop")]
+WORD, STOP = _event(" word", None), _event("", "stop")
+STREAM = [WORD] * (EVENTS - 1) + [STOP]
+PACED = re.compile(rb'"max_tokens":(\d+).*"pace_ms":(\d+)')
 STREAM_END = _chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n"
 SLOTS = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n[]"
 
@@ -81,8 +85,10 @@ class Upstream(asyncio.Protocol):
         self._received = rest[length:]
         if not head.startswith(b"POST"):
             self._transport.write(SLOTS)
-        elif b'"stream":true' in rest[:length].replace(b" ", b""):
-            stream = asyncio.get_running_loop().create_task(self._stream())
+        elif b'"stream":true' in (body := rest[:length].replace(b" ", b"")):
+            paced = PACED.search(body)
+            answer = self._paced(int(paced[1]), int(paced[2])) if paced else self._stream()
+            stream = asyncio.get_running_loop().create_task(answer)
             self._streams.add(stream)
             stream.add_done_callback(self._streams.discard)
         else:
@@ -94,6 +100,16 @@ class Upstream(asyncio.Protocol):
         for event in STREAM:
             self._transport.write(event)
             await asyncio.sleep(0)
+        self._transport.write(STREAM_END)
+
+    async def _paced(self, events: int, milliseconds: int) -> None:
+        """By the clock: an event that was late does not delay those after it."""
+        clock = asyncio.get_running_loop().time
+        begun = clock()
+        self._transport.write(STREAM_HEAD)
+        for number in range(1, events + 1):
+            await asyncio.sleep(max(0.0, begun + number * milliseconds / 1000 - clock()))
+            self._transport.write(WORD if number < events else STOP)
         self._transport.write(STREAM_END)
 
 

@@ -45,6 +45,8 @@ class Subject:
     key: str = ""
     fresh_streams: bool = False
     """It closes the connection after a stream, whatever it said."""
+    fresh: bool = False
+    """It does so after every answer."""
     pids: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
 
@@ -76,7 +78,7 @@ def measured(subjects: Sequence[Subject], loads: Sequence[Load], scope: Scope) -
 
 def _sample(subject: Subject, load: Load, seconds: float) -> Sample:
     before = {name: _cpu_seconds(pids) for name, pids in subject.pids.items()}
-    fresh = subject.fresh_streams and load.stream
+    fresh = subject.fresh or (subject.fresh_streams and load.stream)
     try:
         outcome = run(Order(subject.port, subject.key, load, seconds, fresh))
     except RuntimeError as failure:

@@ -32,17 +32,20 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Load:
-    """What is asked of a subject in one round."""
+    """What is asked of a subject in one round. With `pace_ms` each client asks once, and the fake
+    upstream sends one token of the stream every so many milliseconds."""
 
     name: str
     clients: int
     stream: bool
     tokens: int = 1
+    pace_ms: int = 0
 
     def body(self) -> str:
         messages = [{"role": "user", "content": "Say hi."}]
         fields = {"max_tokens": self.tokens, "ignore_eos": True, "stream": self.stream}
-        return json.dumps({"model": "alpha", "messages": messages, **fields})
+        pace = {"pace_ms": self.pace_ms} if self.pace_ms else {}
+        return json.dumps({"model": "alpha", "messages": messages, **fields, **pace})
 
     def request(self, key: str) -> bytes:
         body = self.body()
@@ -71,6 +74,9 @@ class Outcome:
     """Median from the request to the first byte of the answer's body."""
     cpu_seconds: float
     """What the generator itself spent."""
+    answer_ms: float | None = None
+    """Median from the request to the end of the answer."""
+    slowest_ms: float | None = None
 
     @property
     def per_second(self) -> float:
@@ -87,7 +93,7 @@ def run(order: Order) -> Outcome:
         input=json.dumps(asdict(order)),
         capture_output=True,
         text=True,
-        timeout=order.seconds + 60,
+        timeout=order.seconds + order.load.tokens * order.load.pace_ms / 1000 + 60,
     )
     if done.returncode:
         raise RuntimeError(f"port {order.port}, {order.load}: {done.stderr[-2000:]}")
@@ -146,6 +152,7 @@ class _Client(asyncio.Protocol):
     def __init__(self, order: Order, stop_at: float) -> None:
         self.answered = 0
         self.first_bytes: list[float] = []
+        self.whole: list[float] = []
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._order = order
         self._request = order.load.request(order.key)
@@ -153,6 +160,7 @@ class _Client(asyncio.Protocol):
         self._buffer = bytearray()
         self._head_end = -1
         self._whole_at: int | None = None
+        self._begun_at = 0.0
         self._asked_at = 0.0
         self._renewing: asyncio.Task[None] | None = None
 
@@ -201,6 +209,7 @@ class _Client(asyncio.Protocol):
 
     def _next(self) -> None:
         self.answered += 1
+        self.whole.append(time.perf_counter() - self._begun_at)
         closes = self._order.fresh or _CLOSES.search(self._buffer, 0, self._head_end)
         if time.monotonic() >= self._stop_at:
             self.over.set_result(None)
@@ -214,7 +223,7 @@ class _Client(asyncio.Protocol):
     def _ask(self) -> None:
         self._buffer.clear()
         self._head_end = -1
-        self._asked_at = time.perf_counter()
+        self._begun_at = self._asked_at = time.perf_counter()
         self._transport.write(self._request)
 
     def _fail(self, what: str) -> None:
@@ -229,9 +238,11 @@ _CLOSES = re.compile(rb"connection: *close", re.IGNORECASE)
 
 async def _generate(order: Order) -> Outcome:
     started, cpu = time.monotonic(), time.process_time()
-    clients = [_Client(order, started + order.seconds) for _ in range(order.load.clients)]
+    ends = started if order.load.pace_ms else started + order.seconds
+    clients = [_Client(order, ends) for _ in range(order.load.clients)]
     try:
-        async with asyncio.timeout(order.seconds + ANSWER_SECONDS):
+        paced = order.load.tokens * order.load.pace_ms / 1000
+        async with asyncio.timeout(order.seconds + paced + ANSWER_SECONDS):
             for client in clients:
                 await client.connect()
             await asyncio.gather(*[client.over for client in clients])
@@ -240,11 +251,14 @@ async def _generate(order: Order) -> Outcome:
         raise RuntimeError(f"{len(waiting)} clients wait for an answer: {waiting[0]}") from None
     seconds = time.monotonic() - started
     first_bytes = [taken for client in clients for taken in client.first_bytes]
+    whole = [taken for client in clients for taken in client.whole]
     return Outcome(
         sum(client.answered for client in clients),
         seconds,
         statistics.median(first_bytes) * 1000,
         time.process_time() - cpu,
+        statistics.median(whole) * 1000,
+        max(whole) * 1000,
     )
 
 

@@ -1,10 +1,12 @@
-"""What Corral costs between a client and a child: against the child, and a bare pass-through."""
+"""What Corral costs between a client and a child: against the child itself, a bare pass-through and
+llama.cpp's own router, in one run."""
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.frame import Sample, Samples, Scope, Subject, measured, rounds_of, spread, table
@@ -15,95 +17,86 @@ from benchmarks.subjects import (
     child_itself,
     corral,
     corral_subject,
+    llama_cpp_router,
 )
 
 HEADING = "Proxy overhead"
 AIMS = {"stand-in": 0.65, "tiny": 0.9}
 """Corral's answers a second with 32 clients, as a share of the bare pass-through's."""
-SLOTS = {"stand-in": 64, "tiny": 32}
+PACED_AIM = 1.02
+"""The time of a paced stream through Corral, as a share of the child's own."""
+SLOTS = {"stand-in": 256, "tiny": 32}
+CONTEXT = 128
+"""Tokens of each slot."""
 EVENTS = {"stand-in": 64, "tiny": 32}
 TITLES = {
     "stand-in": "A fake upstream that costs next to nothing",
     "tiny": "llama-server with a tiny model",
 }
-ONE, MANY = "1 client", "32 clients"
+ONE, MANY, PACED = "1 client", "32 clients", "200 paced streams"
+PACE_MS = 20
+DIRECT, BARE, ROUTER = "the child itself", "bare pass-through, uvicorn", "llama.cpp's router"
+UVICORN, DAPHNE = "Corral", "Corral, daphne"
 
 
 def section(folder: Path, scope: Scope) -> str:
     parts = [
-        f"{rounds_of(scope).capitalize()} of {scope.seconds:g} s. Corral under uvicorn with its "
-        "default settings, one web process; ratios are taken round by round. The load, what is "
-        "measured and the child share the machine.",
+        f"{rounds_of(scope).capitalize()} of {scope.seconds:g} s. Corral with its default "
+        "settings, one web process, under uvicorn unless it says daphne; ratios are taken round by "
+        "round. The load, what is measured and the child share the machine.",
         _generator(scope),
+        "llama.cpp's router is the same binary as the child, started without a model and with a "
+        "thread for each client. Its fake upstream was put in the place of its program after its "
+        "start.",
     ]
     for child in TITLES:
         if child in scope.children:
-            parts.append(_with(folder, child, scope))
+            parts.append(_with(folder / child, child, scope))
     return "\n\n".join(parts)
 
 
-def loads(child: str) -> list[Load]:
-    """One token; or a stream of as many as the child's answers have."""
+def loads(child: str, scope: Scope) -> list[Load]:
+    """One token; or a stream of as many as the child's answers have; or, where the child can be
+    told when to say something, 200 streams at the pace of a fast model."""
     streams = f"{EVENTS[child]}-token streams"
-    return [
+    asked = [
         Load(ONE, 1, stream=False),
         Load(MANY, 32, stream=False),
         Load(f"{ONE}, {streams}", 1, stream=True, tokens=EVENTS[child]),
         Load(f"{MANY}, {streams}", 32, stream=True, tokens=EVENTS[child]),
     ]
+    if child == "stand-in":
+        tokens = round(2 * scope.seconds * 1000 / PACE_MS)
+        asked.append(Load(PACED, 200, stream=True, tokens=tokens, pace_ms=PACE_MS))
+    return asked
 
 
 def _with(folder: Path, child: str, scope: Scope) -> str:
-    slots = str(SLOTS[child])
-    options = ["--parallel", slots, "-c", str(SLOTS[child] * 256)]
-    with corral(folder / child, child, *options) as running:
-        command = ChildCommand.of(running.child_of("alpha"))
-        with (
-            child_itself(command, fresh_streams=child != "stand-in") as direct,
-            bare_pass_through(command, folder / child) as bare,
-        ):
-            subjects = [direct, bare, corral_subject("Corral", running)]
-            samples = measured(subjects, loads(child), scope)
-    return _text(child, samples, subjects)
+    folder.mkdir()
+    with _subjects(folder, child) as subjects:
+        samples = measured(subjects, loads(child, scope), scope)
+    return _text(child, samples, subjects, loads(child, scope))
 
 
-def _text(child: str, samples: Samples, subjects: Sequence[Subject]) -> str:
-    direct, bare, ours = (subject.name for subject in subjects)
-    names = [load.name for load in loads(child)]
-    single = [load.name for load in loads(child) if load.clients == 1]
-    many = [load.name for load in loads(child) if load.clients > 1]
-    share = ratios(samples, ours, bare, MANY)
-    reached = "reached" if statistics.median(share) >= AIMS[child] else "not reached"
-    return "\n\n".join(
-        [
-            f"### {TITLES[child]} ({SLOTS[child]} slots)",
-            f"With 32 clients Corral gives {spread(share, '.2f')} of the bare pass-through's "
-            f"answers; the aim is {AIMS[child]:g}: {reached}.",
-            "Whole answers a second:",
-            table(
-                ["", *names],
-                [
-                    *[[s.name, *_row(samples, s.name, names, _rate)] for s in subjects],
-                    _ratio_row("Corral / bare", samples, ours, bare, names),
-                    _ratio_row("Corral / direct", samples, ours, direct, names),
-                ],
-            ),
-            "First byte of the answer's body after the request, ms:",
-            table(
-                ["", *single],
-                [
-                    *[
-                        [s.name, *_row(samples, s.name, single, _first_byte, ".2f")]
-                        for s in subjects
-                    ],
-                    ["added by bare", *_added(samples, bare, direct, single)],
-                    ["added by Corral", *_added(samples, ours, direct, single)],
-                ],
-            ),
-            "µs of CPU an answer, user and system:",
-            table(["", *many], _cpu_rows(samples, subjects, many)),
+@contextlib.contextmanager
+def _subjects(folder: Path, child: str) -> Iterator[list[Subject]]:
+    options = ["--parallel", str(SLOTS[child]), "-c", str(SLOTS[child] * CONTEXT)]
+    with contextlib.ExitStack() as stack:
+        under = {
+            name: stack.enter_context(corral(folder / server, child, *options, server=server))
+            for name, server in ((UVICORN, "uvicorn"), (DAPHNE, "daphne"))
+        }
+        command = ChildCommand.of(under[UVICORN].child_of("alpha"))
+        fresh = child != "stand-in"
+        yield [
+            stack.enter_context(child_itself(command, fresh_streams=fresh)),
+            stack.enter_context(bare_pass_through(command, folder)),
+            stack.enter_context(llama_cpp_router(folder / "router", child, *options)),
+            *[corral_subject(name, running) for name, running in under.items()],
         ]
-    )
+
+
+# Figures ---------------------------------------------------------------------------------------
 
 
 def _rate(sample: Sample) -> float:
@@ -115,33 +108,133 @@ def _first_byte(sample: Sample) -> float:
     return sample.outcome.first_byte_ms
 
 
+def _whole(sample: Sample) -> float:
+    assert sample.outcome.answer_ms is not None
+    return sample.outcome.answer_ms
+
+
+def _slowest(sample: Sample) -> float:
+    assert sample.outcome.slowest_ms is not None
+    return sample.outcome.slowest_ms
+
+
+Figure = Callable[[Sample], float]
+
+
+def ratios(
+    samples: Samples, ours: str, other: str, load: str, figure: Figure = _rate
+) -> list[float]:
+    pairs = zip(samples[ours, load], samples[other, load], strict=True)
+    return [figure(a) / figure(b) for a, b in pairs]
+
+
+# Text ------------------------------------------------------------------------------------------
+
+
+def _text(child: str, samples: Samples, subjects: Sequence[Subject], asked: Sequence[Load]) -> str:
+    paced = [load.name for load in asked if load.pace_ms]
+    names = [load.name for load in asked if not load.pace_ms]
+    single = [load.name for load in asked if load.clients == 1]
+    many = [load.name for load in asked if load.clients > 1]
+    parts = [
+        f"### {TITLES[child]} ({SLOTS[child]} slots)",
+        table(["", "measured", "aim", ""], _aims(child, samples, single, paced)),
+        "Whole answers a second:",
+        table(
+            ["", *names],
+            [
+                *[[s.name, *_row(samples, s.name, names, _rate)] for s in subjects],
+                *[
+                    [f"{ours} / {title}", *_ratios(samples, ours, other, names)]
+                    for ours in (UVICORN, DAPHNE)
+                    for title, other in (("bare", BARE), ("direct", DIRECT), ("router", ROUTER))
+                ],
+            ],
+        ),
+        "First byte of the answer's body after the request, ms:",
+        table(
+            ["", *single],
+            [
+                *[[s.name, *_row(samples, s.name, single, _first_byte, ".2f")] for s in subjects],
+                *[
+                    [f"added by {s.name}", *_added(samples, s.name, single)]
+                    for s in subjects
+                    if s.name != DIRECT
+                ],
+            ],
+        ),
+        "µs of CPU an answer, user and system:",
+        table(["", *many], _cpu_rows(samples, subjects, many)),
+    ]
+    return "\n\n".join(
+        [*parts, *[_paced(samples, subjects, load) for load in asked if load.pace_ms]]
+    )
+
+
+def _aims(
+    child: str, samples: Samples, single: Sequence[str], paced: Sequence[str]
+) -> list[list[str]]:
+    rows = [
+        _aim(
+            "answers a second of 32 clients / bare",
+            ratios(samples, UVICORN, BARE, MANY),
+            AIMS[child],
+        ),
+        _aim("answers a second of 32 clients / router", ratios(samples, UVICORN, ROUTER, MANY), 1),
+    ]
+    for load in single:
+        figures = ratios(samples, UVICORN, ROUTER, load, _first_byte)
+        rows.append(_aim(f"first byte, {load} / router", figures, 1, at_most=True))
+    for load in paced:
+        for other, aim in ((DIRECT, PACED_AIM), (ROUTER, 1.0)):
+            figures = ratios(samples, UVICORN, other, load, _whole)
+            rows.append(_aim(f"time of {load} / {other}", figures, aim, at_most=True))
+    return rows
+
+
+def _aim(what: str, figures: Sequence[float], aim: float, *, at_most: bool = False) -> list[str]:
+    middle = statistics.median(figures)
+    reached = middle <= aim if at_most else middle >= aim
+    wanted = f"at {'most' if at_most else 'least'} {aim:g}"
+    return [what, spread(figures, ".3f"), wanted, "reached" if reached else "not reached"]
+
+
 def _row(
-    samples: Samples,
-    subject: str,
-    names: Sequence[str],
-    of: Callable[[Sample], float],
-    form: str = ",.0f",
+    samples: Samples, subject: str, names: Sequence[str], of: Figure, form: str = ",.0f"
 ) -> list[str]:
     return [spread([of(sample) for sample in samples[subject, name]], form) for name in names]
 
 
-def ratios(samples: Samples, ours: str, other: str, load: str) -> list[float]:
-    pairs = zip(samples[ours, load], samples[other, load], strict=True)
-    return [_rate(a) / _rate(b) for a, b in pairs]
+def _ratios(samples: Samples, ours: str, other: str, names: Sequence[str]) -> list[str]:
+    return [spread(ratios(samples, ours, other, name), ".2f") for name in names]
 
 
-def _ratio_row(
-    title: str, samples: Samples, ours: str, other: str, names: Sequence[str]
-) -> list[str]:
-    return [title, *[spread(ratios(samples, ours, other, name), ".2f") for name in names]]
-
-
-def _added(samples: Samples, ours: str, direct: str, names: Sequence[str]) -> list[str]:
+def _added(samples: Samples, ours: str, names: Sequence[str]) -> list[str]:
     cells = []
     for name in names:
-        pairs = zip(samples[ours, name], samples[direct, name], strict=True)
+        pairs = zip(samples[ours, name], samples[DIRECT, name], strict=True)
         cells.append(spread([_first_byte(a) - _first_byte(b) for a, b in pairs], "+.2f"))
     return cells
+
+
+def _paced(samples: Samples, subjects: Sequence[Subject], load: Load) -> str:
+    rows = []
+    for subject in subjects:
+        figures = samples[subject.name, load.name]
+        rows.append(
+            [
+                subject.name,
+                spread([_first_byte(s) for s in figures], ".1f"),
+                spread([_whole(s) for s in figures], ",.0f"),
+                spread([_slowest(s) for s in figures], ",.0f"),
+                spread([_whole(s) / (load.tokens * load.pace_ms) for s in figures], ".3f"),
+            ]
+        )
+    return (
+        f"{load.clients} streams at once of {load.tokens} tokens, one every {load.pace_ms} ms, "
+        "ms:\n\n"
+        + table(["", "first byte", "whole stream", "slowest stream", "of the ideal time"], rows)
+    )
 
 
 def _cpu_rows(
@@ -159,6 +252,7 @@ def _generator(scope: Scope) -> str:
     with_wrk = shutil.which("wrk") is not None and scope.seconds >= 1
     whole = "wrk" if with_wrk else "our own generator"
     return (
-        f"The load: {whole} for whole answers to 32 clients, our own generator for the rest. It is "
-        "not what is measured: see how much more of the fake upstream itself it gets."
+        f"The load: {whole} for whole answers to 32 clients; our own generator for the rest, and "
+        "for the router, which closes each connection after its answer. It is not what is "
+        "measured: see how much more of the fake upstream itself it gets."
     )

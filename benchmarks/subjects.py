@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import socket
 import sqlite3
 import sys
@@ -15,12 +16,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from benchmarks.frame import Subject, process
 from benchmarks.load import ROOT
 from models_registry.engine_path import llama_server
 from tests.support.asking import Client
 from tests.support.gateway import Gateway, gateway
 from tests.support.polling import eventually
+from tests.support.prepared import clean_environment
 from tests.support.processes import Process
 from tests.support.tiny_model import real_model, tiny_model
 
@@ -82,7 +86,7 @@ def child_itself(command: ChildCommand, *, fresh_streams: bool) -> Iterator[Subj
     port = free_port()
     with process(command.at("127.0.0.1", port), command.env) as child:
         wait_until_it_answers(port)
-        yield Subject("the child itself", port, "", fresh_streams, {"child": [child.pid]})
+        yield Subject("the child itself", port, "", fresh_streams, pids={"child": [child.pid]})
 
 
 @contextlib.contextmanager
@@ -98,6 +102,37 @@ def bare_pass_through(command: ChildCommand, folder: Path) -> Iterator[Subject]:
         yield Subject(
             "bare pass-through, uvicorn", port, pids={"web": [web.pid], "child": [child.pid]}
         )
+
+
+@contextlib.contextmanager
+def llama_cpp_router(folder: Path, child: str, *args: str) -> Iterator[Subject]:
+    """llama-server without a model: it starts others of its own program. For the stand-in that
+    program is exchanged for it once the router runs, by a file of the same name.
+
+    It has a thread for every client: with its default it would serve few streams at once.
+    """
+    folder.mkdir()
+    _place_models(folder / "models", child, ("alpha",))
+    program, port = folder / "llama-server", free_port()
+    shutil.copy(llama_server(), program)
+    libraries = {"LD_LIBRARY_PATH": str(llama_server().resolve().parent.parent / "lib")}
+    command = [str(program), "--host", "127.0.0.1", "--port", str(port), "--no-ui"]
+    command += ["--models-dir", str(folder / "models"), "--threads-http", "256", "-t", "1", *args]
+    with process(command, clean_environment() | libraries) as router:
+        eventually(lambda: _is_up(port), "the router answers", START_SECONDS)
+        if child == "stand-in":
+            program.rename(folder / "router")
+            _stand_in(folder)
+        wait_until_it_answers(port)
+        children = [found.pid for found in psutil.Process(router.pid).children(recursive=True)]
+        pids = {"router": [router.pid], "child": children}
+        yield Subject("llama.cpp's router", port, fresh=True, pids=pids)
+
+
+def _is_up(port: int) -> bool:
+    with contextlib.suppress(OSError):
+        return Client(port, "").request("GET", "/health", timeout=5).status == 200
+    return False
 
 
 def _is_measured(running: Gateway) -> bool:

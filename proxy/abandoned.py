@@ -22,17 +22,16 @@ logger = logging.getLogger(__name__)
 class AbandonedAnswers:
     """The background readers of one process. Close it before the scheduler's client."""
 
-    def __init__(self, longest_seconds: float) -> None:
-        self._longest_seconds = longest_seconds
+    def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def read_on(self, lease: Lease, answer: Answer) -> None:
+    def read_on(self, lease: Lease, answer: Answer, longest_seconds: float) -> None:
         """Takes over both, asked or begun or not; the caller uses neither any more."""
         lease.abandon()
-        self._run(self._to_the_end(lease, answer), "abandoned answer")
+        self._run(self._to_the_end(lease, answer, longest_seconds), "abandoned answer")
 
     def close_stream(self, lease: Lease, answer: Answer) -> None:
         """A stream that has begun: closing it frees the slot."""
@@ -56,10 +55,10 @@ class AbandonedAnswers:
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("%s %d failed", task.get_name(), id(task), exc_info=error)
 
-    async def _to_the_end(self, lease: Lease, answer: Answer) -> None:
+    async def _to_the_end(self, lease: Lease, answer: Answer, longest_seconds: float) -> None:
         tail = Tail()
         try:
-            async with asyncio.timeout(self._longest_seconds):
+            async with asyncio.timeout(longest_seconds):
                 await _read(answer, tail)
         except UpstreamFailed:
             logger.info("The child of lease %d ended before its abandoned answer", lease.lease)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
+
+from scheduler.protocol import TimeLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,18 @@ class ProxyConfig:
     slow_reader_timeout_seconds: float = 60.0
     reconnect_wait_seconds: float = 30.0
     upstream_proxy: str = ""
+
+    def within(self, limits: TimeLimits | None) -> ProxyConfig:
+        """With the limits that a preset has of its own."""
+        if limits is None:
+            return self
+        own: dict[str, Any] = {
+            "connect_timeout_seconds": limits.connect,
+            "first_byte_timeout_seconds": limits.first_byte,
+            "between_tokens_timeout_seconds": limits.idle,
+            "answer_timeout_seconds": limits.answer,
+        }
+        return replace(self, **{name: value for name, value in own.items() if value is not None})
 
 
 def proxy_config() -> ProxyConfig:

@@ -158,7 +158,7 @@ class GatewayApp:
             self._carriers = Carriers(
                 self._config,
                 self._scheduler,
-                AbandonedAnswers(self._config.answer_timeout_seconds),
+                AbandonedAnswers(),
                 Filtering(self._parsing, self._room, self._config.temp_folder),
                 RemoteClient(
                     via=via_of(self._config.secret_key), proxy=self._config.upstream_proxy
@@ -252,7 +252,7 @@ class GatewayApp:
         except Interrupted as interrupted:
             if interrupted.cause is Cause.SLOW_READER:
                 relay.cut("the client does not read its answer")
-            reason = interruption(interrupted, self._config)
+            reason = interruption(interrupted, relay.config)
             if reason is not None:
                 await relay.fail(reason, carriage.model)
         except AnswerCut:

@@ -74,6 +74,7 @@ class Forwarding:
         try:
             while True:
                 lease = await self._acquire()
+                self._relay.config = self._carriers.config.within(lease.limits)
                 if lease.remote is not None:
                     if await self._passed_by_remote(lease, lease.remote):
                         return
@@ -115,7 +116,7 @@ class Forwarding:
 
     async def _first_byte(self, lease: Lease) -> Answer | None:
         """None when the child died and the request may be tried again."""
-        order, config = self._order, self._carriers.config
+        order, config = self._order, self._relay.config
         answer = Answer(self._watch.loop)
         try:
             with self._watch as watch:
@@ -138,7 +139,7 @@ class Forwarding:
             await self._attempts.judge(lease)
             return None
         except BaseException:
-            self._carriers.abandoned.read_on(lease, answer)
+            self._read_on(lease, answer)
             raise
 
     async def _pass_on(self, lease: Lease, answer: Answer) -> None:
@@ -160,7 +161,11 @@ class Forwarding:
         if answer.is_stream:
             self._carriers.abandoned.close_stream(lease, answer)
         else:
-            self._carriers.abandoned.read_on(lease, answer)
+            self._read_on(lease, answer)
+
+    def _read_on(self, lease: Lease, answer: Answer) -> None:
+        longest = self._relay.config.answer_timeout_seconds
+        self._carriers.abandoned.read_on(lease, answer, longest)
 
 
 def interruption(interrupted: Interrupted, config: ProxyConfig) -> Refused | None:

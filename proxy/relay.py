@@ -37,8 +37,9 @@ class Relay:
         self.tail = Tail()
         self.filtered = b""
         """What was done to the request's body, for its client."""
+        self.config = config
+        """With the limits of the preset that answers, once there is one."""
         self._reader = reader
-        self._config = config
         self._watch = watch
         self._started = False
         self._frames: WholeFrames | None = None
@@ -64,14 +65,14 @@ class Relay:
                     return
                 if part:
                     await self._send(part)
-                watch.limit(self._config.between_tokens_timeout_seconds, Cause.BETWEEN_TOKENS)
+                watch.limit(self.config.between_tokens_timeout_seconds, Cause.BETWEEN_TOKENS)
                 part = await answer.more()
 
     async def finish(self) -> None:
         """The answer is whole."""
         rest = self._last + (self._frames.rest() if self._frames is not None else b"")
         with self._watch as watch:
-            watch.limit(self._config.slow_reader_timeout_seconds, Cause.SLOW_READER)
+            watch.limit(self.config.slow_reader_timeout_seconds, Cause.SLOW_READER)
             await self._reader.send({"type": "http.response.body", "body": rest})
 
     async def fail(self, refused: Refused, model: str) -> None:
@@ -81,7 +82,7 @@ class Relay:
         """
         reader = self._reader
         try:
-            async with asyncio.timeout(self._config.slow_reader_timeout_seconds):
+            async with asyncio.timeout(self.config.slow_reader_timeout_seconds):
                 if not self._started:
                     request_id = reader.request_id.encode()
                     await send_refusal(reader.send, refused, reader.dialect, model, request_id)
@@ -107,12 +108,12 @@ class Relay:
             stream=answer.is_stream,
             filtered=self.filtered,
         )
-        self._watch.limit(self._config.slow_reader_timeout_seconds, Cause.SLOW_READER)
+        self._watch.limit(self.config.slow_reader_timeout_seconds, Cause.SLOW_READER)
         self._started = True
         await self._reader.send(
             {"type": "http.response.start", "status": answer.status, "headers": headers}
         )
 
     async def _send(self, part: bytes) -> None:
-        self._watch.limit(self._config.slow_reader_timeout_seconds, Cause.SLOW_READER)
+        self._watch.limit(self.config.slow_reader_timeout_seconds, Cause.SLOW_READER)
         await self._reader.send({"type": "http.response.body", "body": part, "more_body": True})

@@ -70,6 +70,7 @@ class Lease:
         self.filters = granted.filters
         self.remote = granted.remote
         self.model = granted.model
+        self.limits = granted.limits
         self.lost = asyncio.Event()
         """Set when the control connection that held it broke."""
         self.draining = draining or asyncio.Event()

@@ -266,6 +266,16 @@ class Filters(msgspec.Struct, frozen=True, omit_defaults=True):
     set: dict[str, Any] = {}
 
 
+class TimeLimits(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The preset's own, in seconds: to connect, to the first byte of the answer, between two pieces
+    of it, for all of it. What is null is the gateway's."""
+
+    connect: float | None = None
+    first_byte: float | None = None
+    idle: float | None = None
+    answer: float | None = None
+
+
 class Remote(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where a preset runs that has no child: its URL, and the reference of the kept secret that is
     sent as the key (models_registry/kept_secrets.py), never the secret."""
@@ -277,7 +287,8 @@ class Remote(msgspec.Struct, frozen=True, omit_defaults=True):
 class Granted(msgspec.Struct, frozen=True, omit_defaults=True):
     """What an acquire's `ok` holds. `address` is the path of the child's Unix socket; it is empty
     where `remote` says where to go instead. Without `filters` the request goes as it came, but for
-    the `model` that it names: whoever answers knows it by this name, unless that is empty."""
+    the `model` that it names: whoever answers knows it by this name, unless that is empty. Without
+    `limits` it has the gateway's."""
 
     lease: int
     preset: str
@@ -286,6 +297,7 @@ class Granted(msgspec.Struct, frozen=True, omit_defaults=True):
     filters: Filters | None = None
     remote: Remote | None = None
     model: str = ""
+    limits: TimeLimits | None = None
 
 
 class Drains(msgspec.Struct, frozen=True):

@@ -83,7 +83,7 @@ class Passage:
         return True
 
     async def _first_byte(self, answer: RemoteAnswer) -> None:
-        config = self.carriers.config
+        config = self.relay.config
         with self.watch as watch:
             watch.limit_answer(config.answer_timeout_seconds)
             watch.limit(config.first_byte_timeout_seconds, Cause.FIRST_BYTE)

@@ -55,7 +55,7 @@ from scheduler.protocol import (
 from .line_splitter import LineSplitter
 from .operations import Operations
 from .refusals import request_unknown
-from .replies import granted, written
+from .replies import written
 from .unreadable import id_of, unreadable
 from .waiting import Run
 
@@ -295,8 +295,8 @@ class _Connection(asyncio.Protocol):
         if request is None:
             return  # cancelled in this very moment: the lease ends by that
         self._leases[request] = id
-        filters = self._operations.filters(answer, asked)
-        self._ok(id, msgspec.to_builtins(granted(request, answer, filters)))
+        granted = self._operations.granted(request, answer, asked)
+        self._ok(id, msgspec.to_builtins(granted))
 
     def _drains(self, id: int, draining: bool) -> None:
         self._ok(id, msgspec.to_builtins(Drains(draining)))

@@ -30,9 +30,9 @@ from scheduler.protocol import (
     DevicesState,
     Ended,
     Explained,
-    Filters,
     Fit,
     FitAnswer,
+    Granted,
     Happened,
     Measured,
     OwnNames,
@@ -57,6 +57,7 @@ from .refusals import (
     request_unknown,
 )
 from .remote_run import RemoteRun, is_remote, refuse_remote
+from .replies import grant_of
 from .snapshot import snapshot
 from .waiting import Answer, Asked, Run
 
@@ -124,14 +125,11 @@ class Operations:
         self._owner.post(admit)
         return request
 
-    def filters(self, run: Run, asked: Acquire) -> Filters | None:
+    def granted(self, request: RequestId, run: Run, asked: Acquire) -> Granted:
         """As the registry now is: an edit counts at once, also for what runs already."""
         offer = self._owner.offer
         spec = offer.specs.get(run.spec.preset, run.spec)
-        found = spec.filters.for_name(offer.meant(asked.preset, asked.own))
-        if found is None:
-            return None
-        return Filters(list(found.strip), dict(found.defaults), dict(found.set))
+        return grant_of(request, run, spec, offer.meant(asked.preset, asked.own))
 
     def load(
         self, name: str, answer: Answer, queued: Callable[[], None] | None = None

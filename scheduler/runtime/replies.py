@@ -6,13 +6,16 @@ import logging
 
 import msgspec
 
+from models_registry.launch import LaunchSpec
 from scheduler.core.values import RequestId
-from scheduler.protocol import ErrorBody, Filters, Granted, Reply
+from scheduler.protocol import ErrorBody, Filters, Granted, Reply, TimeLimits
 
 from .remote_run import RemoteRun
 from .waiting import Run
 
 logger = logging.getLogger(__name__)
+
+NO_OWN_LIMITS = TimeLimits()
 
 _encode = msgspec.json.Encoder().encode
 
@@ -28,9 +31,33 @@ def written(reply: Reply) -> bytes:
         return _encode(Reply(reply.id, error=ErrorBody("internal_error", words)))
 
 
-def granted(request: RequestId, run: Run, filters: Filters | None) -> Granted:
-    """Who answers, where, and what it calls the model."""
+def grant_of(request: RequestId, run: Run, spec: LaunchSpec, name: str) -> Granted:
+    """Who answers, where, what it calls the model, and what `spec` says of requests for `name`."""
     remote = run.remote if isinstance(run, RemoteRun) else None
-    address = "" if isinstance(run, RemoteRun) else str(run.address)
-    spec = run.spec
-    return Granted(request, spec.preset, run.instance, address, filters, remote, spec.engine.model)
+    return Granted(
+        request,
+        run.spec.preset,
+        run.instance,
+        "" if isinstance(run, RemoteRun) else str(run.address),
+        _filters(spec, name),
+        remote,
+        run.spec.engine.model,
+        _time_limits(spec),
+    )
+
+
+def _filters(spec: LaunchSpec, name: str) -> Filters | None:
+    found = spec.filters.for_name(name)
+    if found is None:
+        return None
+    return Filters(list(found.strip), dict(found.defaults), dict(found.set))
+
+
+def _time_limits(spec: LaunchSpec) -> TimeLimits | None:
+    limits = TimeLimits(
+        spec.connect_timeout_seconds,
+        spec.first_byte_timeout_seconds,
+        spec.idle_timeout_seconds,
+        spec.answer_timeout_seconds,
+    )
+    return None if limits == NO_OWN_LIMITS else limits

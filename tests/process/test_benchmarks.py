@@ -18,8 +18,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.engine]
 @pytest.mark.parametrize(
     ("question", "heading", "rows"),
     [
-        ("asgi_server", "ASGI server", ["the child itself", "Corral, uvicorn", "Corral, daphne"]),
-        ("proxy_overhead", "Proxy overhead", ["Corral / bare", "Corral / direct", "Corral: web"]),
+        (
+            "proxy_overhead",
+            "Proxy overhead",
+            ["Corral / bare", "Corral, daphne / router", "Corral: web", "llama.cpp's router"],
+        ),
         ("swap_time", "Swap time", ["A ends", "all"]),
     ],
 )

@@ -19,6 +19,7 @@ from scheduler.protocol import (
     Refused,
     Remote,
     SnapshotState,
+    TimeLimits,
 )
 
 CRASH = Ended(by_itself=True, reason="crashed", signal=9, words="GGML_ASSERT failed")
@@ -37,6 +38,7 @@ class FakeLease:
         self.remote = scheduler.remotes[min(number, len(scheduler.remotes) - 1)]
         self.model = scheduler.model
         self.heard_of: list[str] = []
+        self.limits = scheduler.limits
         self.lost = asyncio.Event()
         self.released = False
         self.abandoned = False
@@ -98,6 +100,7 @@ class FakeScheduler:
     filters: Filters | None = None
     model: str = ""
     remotes: list[Remote | None] = field(default_factory=lambda: [None])
+    limits: TimeLimits | None = None
     live: SnapshotState | None = None
     leases: list[FakeLease] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)

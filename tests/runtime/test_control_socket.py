@@ -113,6 +113,20 @@ async def test_a_lease_names_the_instance_and_where_it_listens():
         assert stage.leases() == 1
 
 
+async def test_a_lease_says_which_limits_its_preset_has_now():
+    served = preset("a", parallel=4, idle_timeout_seconds=2.5)
+    async with serving(served) as (stage, socket), wired(socket) as wire:
+        told = [(await wire.ask({"op": "acquire", "id": 1, "preset": "a"}))["ok"].get("limits")]
+        changed = replace(served, idle_timeout_seconds=None, answer_timeout_seconds=60.0)
+        for id, spec in ((2, changed), (3, replace(changed, answer_timeout_seconds=None))):
+            stage.offers(spec, revision=id)
+            reply = await wire.ask({"op": "acquire", "id": id, "preset": "a"})
+            told.append(reply["ok"].get("limits"))
+
+        assert told == [{"idle": 2.5}, {"answer": 60.0}, None]
+        assert stage.starts == ["a"]
+
+
 async def test_a_lease_says_how_its_request_is_filtered_by_the_name_that_was_asked():
     filters = RequestFilters(("seed",), {}, {"n": 1}, {"alias": {"n": 2}})
     served = preset("a", parallel=4, aliases=("alias", "other"), filters=filters)
