@@ -11,6 +11,7 @@ from models_registry.downloads import asking, jobs, tokens, work
 from models_registry.errors import ManagementRefused
 from models_registry.models import Download
 from models_registry.ports import SchedulerUnavailable
+from models_registry.revision import registry_revision
 
 from .conftest import GGUF, parts, worked
 
@@ -232,3 +233,15 @@ def test_a_scheduler_that_is_still_starting_is_waited_for(
     fetched("team/m", load=True)
 
     assert scheduler.asked.count(("load", "team/m:Q8_0")) == 2
+
+
+def test_a_name_that_is_being_fetched_is_taken_at_once(stand_in) -> None:
+    before = registry_revision()
+    row = made(target="team/m:Q8_0")
+    row.name = "team/m:Q8_0"
+    row.save()
+
+    assert registry_revision() == before + 1
+    assert asking.coming_names() == {"team/m:Q8_0"}
+    asking.cancel(row.pk)
+    assert asking.coming_names() == frozenset()
