@@ -9,17 +9,22 @@ import pytest
 
 from tests.support.gateway import SLOW, THREE_MODELS, Gateway, gateway
 from tests.support.tiny_model import broken, vocabulary_only
+from tests.support.tools_template import TOOLS_TEMPLATE
 
 VARIANTS = {
     "uvicorn": {"server": "uvicorn", "workers": 1},
     "two-workers": {"server": "uvicorn", "workers": 2},
     "daphne": {"server": "daphne", "workers": 1},
 }
-EXTRA_PRESETS = """
+EXTRA_PRESETS = f"""
 from models_registry.models import Alias, ModelFile, Preset
 alpha = Preset.objects.get(name="alpha")
+alpha.extra_options = {"chat-template = " + TOOLS_TEMPLATE!r}
+alpha.full_clean()
+alpha.save()
 Alias.objects.create(name="first", preset=alpha)
-Alias.objects.create(name="alpha:brief", preset=alpha, request_set={"max_tokens": 2})
+Alias.objects.create(name="claude-*", preset=alpha)
+Alias.objects.create(name="alpha:brief", preset=alpha, request_set={{"max_tokens": 2}})
 Preset.objects.create(
     name="vectors", model_file=alpha.model_file, embeddings=True, extra_options="pooling = mean",
     environment="GGML_TEST_VARIABLE=hush-hush",

@@ -2,16 +2,59 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from openai import OpenAI
+from openai import (
+    AsyncOpenAI,
+    AuthenticationError,
+    BadRequestError,
+    InternalServerError,
+    NotFoundError,
+    OpenAI,
+)
+from pydantic import BaseModel, ConfigDict
 
 from tests.support.asking import MESSAGES
 from tests.support.gateway import Gateway
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
+
+
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "description": "The weather of a city.",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"enum": ["Oslo", "Rome"]}},
+            "required": ["city"],
+            "additionalProperties": False,
+        },
+    },
+}
+CALLING = {
+    "model": "alpha",
+    "messages": [*MESSAGES, {"role": "assistant", "content": "<tool_call>\n"}],
+    "tools": [WEATHER],
+    "tool_choice": "required",
+    "max_tokens": 200,
+}
+"""Random weights never begin a call by themselves; once it has begun, the grammar lets them write
+nothing else but more calls."""
+
+
+class Verdict(BaseModel):
+    """What an answer is to look like."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    good: bool
+    mark: int
 
 
 @pytest.fixture
@@ -78,3 +121,122 @@ def test_it_lists_the_presets(openai: OpenAI) -> None:
     listed = {model.id for model in openai.models.list()}
 
     assert {"alpha", "beta", "gamma", "slow", "vectors"} <= listed
+
+
+def test_it_gets_one_model_by_its_name_or_an_alias(openai: OpenAI) -> None:
+    assert [openai.models.retrieve(name).id for name in ("alpha", "first")] == ["alpha"] * 2
+
+
+@pytest.mark.parametrize("asked", ["alpha", "first", "alpha:brief", "claude-3-5-haiku"])
+def test_an_answer_names_the_preset_whatever_was_asked_for(openai: OpenAI, asked: str) -> None:
+    whole = openai.chat.completions.create(model=asked, messages=MESSAGES, max_tokens=2)
+    text = openai.completions.create(model=asked, prompt="a", max_tokens=2)
+    response = openai.responses.create(model=asked, input="a", max_output_tokens=2)
+
+    assert [answer.model for answer in (whole, text, response)] == ["alpha"] * 3
+
+
+def test_it_calls_a_tool_and_takes_what_came_of_it(openai: OpenAI) -> None:
+    asked = openai.chat.completions.create(**CALLING)
+    call = asked.choices[0].message.tool_calls[0]
+    told = openai.chat.completions.create(
+        model="alpha",
+        messages=[
+            *MESSAGES,
+            {"role": "assistant", "content": "", "tool_calls": [call.model_dump()]},
+            {"role": "tool", "tool_call_id": call.id, "content": "rain"},
+        ],
+        tools=[WEATHER],
+        max_tokens=4,
+    )
+
+    assert call.function.name == "weather"
+    assert json.loads(call.function.arguments)["city"] in ("Oslo", "Rome")
+    assert told.choices[0].finish_reason
+
+
+def test_it_streams_the_call_of_a_tool(openai: OpenAI) -> None:
+    with openai.chat.completions.create(**CALLING, stream=True) as stream:
+        deltas = [chunk.choices[0].delta.tool_calls or [] for chunk in stream if chunk.choices]
+
+    first = [part.function for parts in deltas for part in parts if part.index == 0]
+    assert first[0].name == "weather"
+    arguments = json.loads("".join(part.arguments or "" for part in first))
+    assert arguments["city"] in ("Oslo", "Rome")
+
+
+def test_it_gets_an_answer_of_the_shape_that_it_asked_for(openai: OpenAI) -> None:
+    answer = openai.chat.completions.parse(
+        model="alpha", messages=MESSAGES, response_format=Verdict, max_tokens=400
+    )
+
+    assert isinstance(answer.choices[0].message.parsed, Verdict)
+
+
+def test_it_gets_a_response_and_streams_one(openai: OpenAI) -> None:
+    whole = openai.responses.create(model="alpha", input="Say something.", max_output_tokens=8)
+    with openai.responses.create(
+        model="alpha", input="Say something.", max_output_tokens=8, stream=True
+    ) as stream:
+        kinds = [event.type for event in stream]
+
+    assert whole.usage.output_tokens > 0
+    assert kinds[0] == "response.created"
+    assert kinds[-1] == "response.completed"
+    assert "response.output_text.delta" in kinds
+
+
+def test_vectors_are_the_same_as_numbers_and_packed(openai: OpenAI) -> None:
+    packed, plain = (
+        openai.embeddings.create(model="vectors", input="one", encoding_format=form)
+        for form in ("base64", "float")
+    )
+
+    assert isinstance(packed.data[0].embedding, str)
+    assert len(plain.data[0].embedding) == 64
+
+
+def test_its_async_half_does_the_same_side_by_side(shared: Gateway) -> None:
+    async def ask() -> tuple[list[str], str]:
+        async with AsyncOpenAI(base_url=f"{shared.base_url}/v1", api_key=shared.key) as client:
+
+            async def streamed() -> str:
+                chunks = await client.chat.completions.create(
+                    model="alpha", messages=MESSAGES, max_tokens=8, stream=True
+                )
+                reasons = [each.choices[0].finish_reason async for each in chunks]
+                return str(reasons[-1])
+
+            whole = client.chat.completions.create(model="alpha", messages=MESSAGES, max_tokens=8)
+            *reasons, answer = await asyncio.gather(streamed(), streamed(), whole)
+            listed = [model.id async for model in client.models.list()]
+            assert "alpha" in listed
+            return reasons, answer.model
+
+    reasons, model = asyncio.run(ask())
+    assert model == "alpha"
+    assert set(reasons) <= {"stop", "length"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "code"),
+    [
+        ({"model": "nothing-like-it"}, NotFoundError, "model_not_found"),
+        ({"model": "alpha", "messages": "x"}, BadRequestError, "400"),
+        ({"model": "broken-1"}, InternalServerError, "preset_invalid"),
+    ],
+)
+def test_what_fails_is_an_exception_of_its_kind(
+    openai: OpenAI, asked: dict, error: type[Exception], code: str
+) -> None:
+    patient = openai.with_options(max_retries=5, timeout=60)
+    with pytest.raises(error) as raised:
+        patient.chat.completions.create(**{"messages": MESSAGES, "max_tokens": 2, **asked})
+
+    assert raised.value.code == code
+    assert raised.value.request_id
+
+
+def test_a_wrong_key_is_an_authentication_error(openai: OpenAI) -> None:
+    with pytest.raises(AuthenticationError):
+        openai.with_options(api_key="ck_wrong").models.list()
