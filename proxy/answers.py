@@ -51,6 +51,8 @@ async def send_refusal(
         headers.append((b"x-should-retry", b"false"))
     if answer.status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
+    if answer.status == 426:
+        headers += [(b"upgrade", b"websocket"), (b"connection", b"upgrade")]
     if isinstance(refused, MethodNotAllowed):
         headers.append((b"allow", ", ".join(refused.allowed).encode()))
     if refused.code in _NOT_READ or isinstance(refused, NoRoom):

@@ -34,6 +34,10 @@ class ProxyConfig:
     slow_reader_timeout_seconds: float = 60.0
     reconnect_wait_seconds: float = 30.0
     upstream_proxy: str = ""
+    websocket_message: int = 4 << 20
+    websocket_idle_seconds: float = 300.0
+    websocket_quiet_seconds: float = 5.0
+    websocket_seconds: float = 3600.0
 
     def within(self, limits: TimeLimits | None) -> ProxyConfig:
         """With the limits that a preset has of its own."""
@@ -69,4 +73,8 @@ def proxy_config() -> ProxyConfig:
         slow_reader_timeout_seconds=settings.CORRAL_SLOW_READER_TIMEOUT,
         reconnect_wait_seconds=settings.CORRAL_RECONNECT_WAIT,
         upstream_proxy=settings.CORRAL_UPSTREAM_PROXY,
+        websocket_message=settings.CORRAL_WEBSOCKET_MESSAGE,
+        websocket_idle_seconds=settings.CORRAL_WEBSOCKET_IDLE,
+        websocket_quiet_seconds=settings.CORRAL_WEBSOCKET_QUIET,
+        websocket_seconds=settings.CORRAL_WEBSOCKET_TIMEOUT,
     )

@@ -32,6 +32,7 @@ from proxy.endpoints import (
     find_endpoint,
     model_named,
 )
+from proxy.event_stream import stream_events
 from proxy.events import ModelEvents
 from proxy.filtering import Filtering
 from proxy.forwarding import Carriers, Forwarding, Order, interruption
@@ -44,6 +45,7 @@ from proxy.relay import AnswerCut, Reader, Relay
 from proxy.reloading import Reload, reload_asked
 from proxy.remote.client import RemoteClient
 from proxy.remote.request import Asked, via_of
+from proxy.sockets import Sockets
 from proxy.stickiness import sticky_of
 from proxy.underway import UnderWay
 from proxy.watch import CLIENT_GONE, Cause, Interrupted, Receive, Watch
@@ -67,7 +69,7 @@ class Request:
 
 
 class GatewayApp:
-    """A plain ASGI callable for HTTP; one per process and event loop.
+    """A plain ASGI callable for HTTP and WebSocket; one per process and event loop.
 
     It starts with its first request, if nobody has started it before; `drain` ends it.
     """
@@ -95,10 +97,14 @@ class GatewayApp:
         self._under_way = UnderWay()
         self._parsing = Parsing()
         self._room = Room(self._config.body_memory, self._config.spool_limit)
+        self._sockets = Sockets(
+            self._config, self._keys, self._downloads, self._under_way, self._asked, self._heard
+        )
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            raise ValueError(f"the gateway does not speak {scope['type']}")
+        if scope["type"] == "websocket":
+            await self._sockets(scope, receive, send)
+            return
         headers = scope["headers"]
         request_id = client_request_id(headers) or f"req-{secrets.token_hex(12)}"
         request = Request(scope, receive, send, request_id, headers)
@@ -210,12 +216,18 @@ class GatewayApp:
         send, told = request.send, request.id.encode()
         with self._under_way.one(watch):
             try:
-                carriers = await self._started()
-                if self._events is None:
-                    self._events = ModelEvents(carriers.scheduler, self._listed, self._downloads)
-                await self._events.serve(send, request.headers, told, watch)
+                await stream_events(await self._heard(), send, request.headers, told, watch)
             except Refused as refused:
                 await send_refusal(send, refused, dialect_of(request.scope["path"]), "", told)
+
+    async def _asked(self) -> SchedulerClient:
+        return (await self._started()).scheduler
+
+    async def _heard(self) -> ModelEvents:
+        carriers = await self._started()
+        if self._events is None:
+            self._events = ModelEvents(carriers.scheduler, self._listed, self._downloads)
+        return self._events
 
     async def _listed(self) -> list[Any]:
         listed = await self._models.body((await self._started()).scheduler)

@@ -107,9 +107,11 @@ REFUSED: dict[tuple[str, str], str] = {
 """What llama.cpp has and this gateway never will, and why. A path that ends with a slash stands for
 all below it."""
 
+SOCKETS = {"/v1/realtime": Kind.FORWARD, "/models/ws": Kind.EVENTS}
+"""WebSockets; for them the address is not for HTTP."""
+
 NOT_CARRIED = frozenset(
     {
-        "/v1/realtime",
         "/v1/stream",
         "/v1/streams/lookup",
     }
@@ -162,6 +164,7 @@ def is_known_path(path: str) -> bool:
     """Whether the gateway answers for it, if only to say why not."""
     return (
         path in ENDPOINTS
+        or path in SOCKETS
         or path in NOT_CARRIED
         or path in _REFUSED_PATHS
         or path.startswith("/slots/")
@@ -170,7 +173,7 @@ def is_known_path(path: str) -> bool:
 
 def model_named(path: str) -> str:
     """The name in /models/{name}, which may hold slashes; empty for other paths."""
-    if path in NOT_CARRIED or path in ENDPOINTS:
+    if path in NOT_CARRIED or path in ENDPOINTS or path in SOCKETS:
         return ""
     beginning = "/v1/models/" if path.startswith("/v1/") else "/models/"
     return path.removeprefix(beginning) if path.startswith(beginning) else ""
@@ -187,6 +190,8 @@ def find_endpoint(path: str, method: str) -> Endpoint:
         return endpoint
     if (why := _refused(path, method)) is not None:
         raise Refused("not_supported", f"{method} {path} is not carried by this gateway: {why}.")
+    if path in SOCKETS:
+        raise Refused("upgrade_required", f"{path} is a WebSocket: open it with one (ws://).")
     if path in NOT_CARRIED:
         raise Refused(
             "not_found", f"{method} {path} is one of llama.cpp's that this gateway does not carry."

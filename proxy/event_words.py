@@ -7,6 +7,7 @@ measuring) stands in `detail`, and memory in `memory`, beside the words it knows
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -50,10 +51,31 @@ def download_events(
             yield _event("download_finished" if there else "download_failed", name)
 
 
-def frame(event: Event, id: str = "") -> bytes:
-    """One frame of the stream, on one line of data."""
+class Part:
+    """Events that are told together, each with its id or none; written once for all readers of a
+    kind."""
+
+    def __init__(self, *events: tuple[Event, str]) -> None:
+        self._events = events
+
+    @cached_property
+    def frames(self) -> bytes:
+        """For a stream of events: each on one line of data."""
+        return b"".join(_frame(event, id) for event, id in self._events)
+
+    @cached_property
+    def messages(self) -> tuple[str, ...]:
+        """For a WebSocket."""
+        return tuple(_message(event, id) for event, id in self._events)
+
+
+def _frame(event: Event, id: str) -> bytes:
     head = b"id: %b\n" % id.encode() if id else b""
     return head + b"data: " + msgspec.json.encode(event) + b"\n\n"
+
+
+def _message(event: Event, id: str) -> str:
+    return msgspec.json.encode({"id": id, **event} if id else event).decode()
 
 
 def _event(name: str, model: str, data: dict[str, Any] | None = None) -> Event:

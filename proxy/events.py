@@ -1,4 +1,4 @@
-"""GET /models/sse: what happens to models, told to all readers of a process by one subscription.
+"""What happens to models, told to all readers of a process by one subscription.
 
 A reader first hears everything as it is, or, if it says where it left off and that is not long ago,
 what it has missed. One that reads slowly delays nobody: what it cannot take is dropped, and it then
@@ -11,16 +11,13 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Protocol
 
 from django.db import Error as DatabaseError
 
-from proxy.answers import Send
 from proxy.downloads import Downloads
-from proxy.event_words import Event, download_events, events_of, frame, snapshot_event
-from proxy.headers import RawHeaders
-from proxy.relay import AnswerCut
-from proxy.watch import Cause, Interrupted, Watch
+from proxy.event_words import Event, Part, download_events, events_of, snapshot_event
+from proxy.watch import Cause, Watch
 from scheduler.client import ConnectionLost, SchedulerClient
 from scheduler.protocol import Happened, Refused
 
@@ -29,36 +26,45 @@ logger = logging.getLogger(__name__)
 KEPT = 1000
 """Events that a reader may have missed and still be told one by one."""
 UNREAD = 256
-"""Frames that may wait for one reader."""
+"""Parts that may wait for one reader."""
 KEEP_ALIVE_SECONDS = 15.0
 LOOK_AT_DOWNLOADS_SECONDS = 1.0
 ASK_AGAIN_SECONDS = 1.0
 
-KEEP_ALIVE = b": still here\n\n"
+NOTHING = Part()
 
 Models = Callable[[], Awaitable[list[Any]]]
 """The entries of GET /models. Raises Refused."""
 
 
+class Listener(Protocol):
+    """Whoever hears of events. Its `tell` waits until its client has taken them; NOTHING is told
+    when nothing has happened for long."""
+
+    async def begin(self) -> None: ...
+
+    async def tell(self, part: Part) -> None: ...
+
+
 class _Reader:
     def __init__(self) -> None:
-        self.frames: asyncio.Queue[bytes] = asyncio.Queue(UNREAD)
+        self.parts: asyncio.Queue[Part] = asyncio.Queue(UNREAD)
         self.behind = False
         """It has to be told everything anew."""
 
-    def tell(self, frame: bytes) -> None:
+    def tell(self, part: Part) -> None:
         if self.behind:
             return
         try:
-            self.frames.put_nowait(frame)
+            self.parts.put_nowait(part)
         except asyncio.QueueFull:
             self.fall_behind()
 
     def fall_behind(self) -> None:
         self.behind = True
-        while not self.frames.empty():
-            self.frames.get_nowait()
-        self.frames.put_nowait(b"")  # wakes who waits for a frame
+        while not self.parts.empty():
+            self.parts.get_nowait()
+        self.parts.put_nowait(NOTHING)  # wakes who waits for a part
 
 
 class ModelEvents:
@@ -69,7 +75,7 @@ class ModelEvents:
         self._models = models
         self._downloads = downloads
         self._readers: set[_Reader] = set()
-        self._kept: deque[tuple[int, bytes]] = deque(maxlen=KEPT)
+        self._kept: deque[tuple[int, Part]] = deque(maxlen=KEPT)
         self._life = ""
         self._number = 0
         self._status: dict[str, str] = {}
@@ -82,46 +88,36 @@ class ModelEvents:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def serve(self, send: Send, headers: RawHeaders, request_id: bytes, watch: Watch) -> None:
-        """Until the client leaves or the gateway stops. Raises Refused while nothing has been sent,
-        and AnswerCut for a client that does not read."""
+    async def tell(self, listener: Listener, last: str, watch: Watch) -> None:
+        """Everything as it is, or what has happened after the event with the id `last`; then what
+        happens, until the watch interrupts it. Raises Refused before `begin`, and Interrupted."""
         self._listen()
         await self._until_heard()
         reader = _Reader()
-        missed = self._missed(headers)
+        missed = self._missed(last)
         self._readers.add(reader)  # from here on nothing escapes it
-        begun = False
         try:
             with watch:
                 first = [await self._everything()] if missed is None else missed
-                head = {"type": "http.response.start", "status": 200, "headers": _head(request_id)}
-                begun = True
-                await send(head)
+                await listener.begin()
                 for part in first:
-                    await self._send(send, part, watch)
+                    await self._tell(listener, part, watch)
                 while True:
-                    await self._send(send, await self._next(reader), watch)
-        except Interrupted as interrupted:
-            if interrupted.cause is Cause.SLOW_READER:
-                raise AnswerCut("a reader of events does not read") from None
-            if interrupted.cause is Cause.SHUTDOWN and not begun:
-                raise Refused("shutting_down", "The gateway is shutting down.") from None
-            if interrupted.cause is Cause.SHUTDOWN:
-                await send({"type": "http.response.body", "body": b""})
+                    await self._tell(listener, await self._next(reader), watch)
         finally:
             self._readers.discard(reader)
 
-    async def _send(self, send: Send, part: bytes, watch: Watch) -> None:
+    async def _tell(self, listener: Listener, part: Part, watch: Watch) -> None:
         watch.limit(KEEP_ALIVE_SECONDS * 4, Cause.SLOW_READER)
-        await send({"type": "http.response.body", "body": part, "more_body": True})
+        await listener.tell(part)
         watch.no_limit()
 
-    async def _next(self, reader: _Reader) -> bytes:
+    async def _next(self, reader: _Reader) -> Part:
         try:
             async with asyncio.timeout(KEEP_ALIVE_SECONDS):
-                told = await reader.frames.get()
+                told = await reader.parts.get()
         except TimeoutError:
-            return KEEP_ALIVE
+            return NOTHING
         if not reader.behind:
             return told
         reader.behind = False
@@ -129,19 +125,18 @@ class ModelEvents:
             return await self._everything()
         except Refused:
             reader.behind = True  # the scheduler is away again: at the next sign of it
-            return KEEP_ALIVE
+            return NOTHING
 
     # What there is to tell ---------------------------------------------------------------
 
-    async def _everything(self) -> bytes:
+    async def _everything(self) -> Part:
         """Its id first: what happens meanwhile is told twice rather than not at all."""
         id = self._id(self._number)
-        return frame(snapshot_event(await self._models()), id)
+        return Part((snapshot_event(await self._models()), id))
 
-    def _missed(self, headers: RawHeaders) -> list[bytes] | None:
+    def _missed(self, last_id: str) -> list[Part] | None:
         """What happened after the event that the client names; None when that cannot be told."""
-        named = dict(headers).get(b"last-event-id", b"").decode("latin-1")
-        life, _, number = named.partition(".")
+        life, _, number = last_id.partition(".")
         if not number.isdecimal() or len(number) > 15:
             return None
         last = int(number)
@@ -165,7 +160,7 @@ class ModelEvents:
                 retry_after_seconds=ASK_AGAIN_SECONDS,
             ) from error
 
-    def _tell_all(self, part: bytes) -> None:
+    def _tell_all(self, part: Part) -> None:
         for reader in self._readers:
             reader.tell(part)
 
@@ -203,7 +198,7 @@ class ModelEvents:
     def _keep(self, number: int, events: list[Event]) -> None:
         """The id is with the last of them: who has heard that has heard all."""
         *others, last = events
-        part = b"".join([*map(frame, others), frame(last, self._id(number))])
+        part = Part(*((event, "") for event in others), (last, self._id(number)))
         self._kept.append((number, part))
         self._tell_all(part)
 
@@ -232,14 +227,5 @@ class ModelEvents:
             gone = before.keys() - now.keys()
             finished = await self._downloads.finished(gone) if gone else {}
             for event in download_events(before, now, finished):
-                self._tell_all(frame(event))
+                self._tell_all(Part((event, "")))
         return now
-
-
-def _head(request_id: bytes) -> list[tuple[bytes, bytes]]:
-    return [
-        (b"content-type", b"text/event-stream; charset=utf-8"),
-        (b"cache-control", b"no-store"),
-        (b"x-accel-buffering", b"no"),
-        (b"x-request-id", request_id),
-    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from urllib.parse import quote, unquote_plus
 
 from scheduler.protocol import Refused
 
@@ -101,6 +102,33 @@ def head_for_child(
         *[b"%b: %b\r\n" % header for header in headers if header[0] not in dropped],
     ]
     return b"".join(lines)
+
+
+def socket_headers_for_child(headers: RawHeaders, request_id: str) -> list[tuple[str, str]]:
+    """The same for the opening of a WebSocket, whose own headers each side makes for itself."""
+    dropped = _with_named_by_connection(_NOT_TO_THE_CHILD | {b"origin"}, headers)
+    passed = [
+        (name.decode("latin-1"), value.decode("latin-1"))
+        for name, value in headers
+        if name not in dropped and not name.startswith(b"sec-websocket-")
+    ]
+    return [*passed, ("x-request-id", request_id)]
+
+
+def socket_query_for_child(query: bytes, model: str = "") -> str:
+    """With its question mark, and the child's own name for the model if it has one. A key in it is
+    not taken by the gateway, nor is it for the child. Raises Refused for one that cannot stand in
+    an address."""
+    if _NOT_IN_A_TARGET.search(query) or b"#" in query or len(query) > LONGEST_FIELD:
+        raise Refused("invalid_request", "The query is too long, or holds what no query may.")
+    parts = query.decode("latin-1").split("&")
+    named = [(unquote_plus(part.partition("=")[0]), part) for part in parts]
+    kept = [
+        f"model={quote(model, safe='')}" if model and name == "model" else part
+        for name, part in named
+        if name.lower() != "api_key"
+    ]
+    return "?" + "&".join(kept)
 
 
 def end_of_head(content_length: int) -> bytes:

@@ -325,6 +325,10 @@ def _set_last_use(public_ids: list[str]) -> None:
     ApiKey.objects.filter(due, public_id__in=public_ids).update(last_used_at=now)
 
 
+def has_key(headers: RawHeaders) -> bool:
+    return any(name in (b"authorization", b"x-api-key") for name, _ in headers)
+
+
 def key_in(headers: RawHeaders) -> bytes:
     """The one key of a request. Two different ones would let each reader take another."""
     found: set[bytes] = set()

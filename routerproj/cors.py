@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.middleware.cors import CORSMiddleware
 
-LOCALHOST = r"https?://(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?"
+from routerproj.guard_rules import LOCALHOST
 
 
 def with_cors(application: Any, origins: Sequence[str]) -> Any:

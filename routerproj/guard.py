@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any
 
+from proxy.client_socket import http_answer
 from proxy.relay import AnswerCut
 from routerproj import guard_rules as rules
 from routerproj.logs import request_id
@@ -42,7 +44,7 @@ class GuardConfig:
     reached without one, and `open_origins` the pages that may call it. `max_form` is the limit of
     what Django reads, the admin's forms and the management API: it keeps bodies before it knows
     who sends them. `django_hosts` are those under which Django's paths may be reached; None leaves
-    it to Django."""
+    it to Django. `max_sockets` are the WebSockets that may be open at once."""
 
     max_body: int
     body_timeout_seconds: float
@@ -50,6 +52,7 @@ class GuardConfig:
     open_hosts: tuple[str, ...] | None = None
     open_origins: tuple[str, ...] = ()
     django_hosts: tuple[str, ...] | None = None
+    max_sockets: int = 512
 
 
 class Guard:
@@ -61,6 +64,7 @@ class Guard:
         form = config.max_body if config.max_form is None else config.max_form
         self._form_config = replace(config, max_body=min(config.max_body, form))
         self._is_gateway_path = is_gateway_path
+        self._sockets = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -119,15 +123,41 @@ class Guard:
         return length
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        identifier = rules.request_id_of(scope)
+        token = request_id.set(identifier)
+        self._sockets += 1
         try:
-            rules.check_headers(scope)
-            rules.check_path(scope)
-        except Refused as error:
-            logger.info("WebSocket refused: %s", error.message)
-            await receive()
-            await send({"type": "websocket.close", "code": 1008, "reason": error.message[:120]})
-            return
-        await self._application(_clean(scope, rules.request_id_of(scope)), receive, send)
+            try:
+                self._check_socket(scope)
+            except Refused as error:
+                logger.info("WebSocket refused: %s", error.message)
+                await receive()
+                await _refuse_socket(scope, send, error, identifier)
+                return
+            await self._application(_clean(scope, identifier), receive, send)
+        except AnswerCut as cut:
+            logger.warning("WebSocket cut: %s", cut)
+            raise ConnectionCut from None
+        except Exception:
+            logger.exception("WebSocket %s failed", scope["path"])
+            raise ConnectionCut from None
+        finally:
+            self._sockets -= 1
+            request_id.reset(token)
+
+    def _check_socket(self, scope: Scope) -> None:
+        """Raises Refused."""
+        rules.check_headers(scope)
+        rules.check_path(scope)
+        if self._config.open_hosts is not None:
+            rules.check_origin(scope, self._config.open_hosts, self._config.open_origins)
+        rules.check_socket_origin(scope, self._config.open_origins)
+        if self._sockets > self._config.max_sockets:
+            raise Refused(
+                "too_many_connections",
+                "too many WebSockets are open: CORRAL_WEBSOCKETS sets the limit",
+                retry_after_seconds=1.0,
+            )
 
     @staticmethod
     def too_large(config: GuardConfig) -> Refused:
@@ -222,6 +252,14 @@ class Exchange:
         status, headers, body = refusal(error, self.identifier, plain=self._plain)
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
         await self._send({"type": "http.response.body", "body": body})
+
+
+async def _refuse_socket(scope: Scope, send: Send, error: Refused, identifier: str) -> None:
+    status, headers, body = refusal(error, identifier)
+    answer = http_answer(scope, send)
+    with suppress(OSError):  # it has gone
+        await answer({"type": "http.response.start", "status": status, "headers": headers})
+        await answer({"type": "http.response.body", "body": body})
 
 
 def _clean(scope: Scope, identifier: str) -> Scope:

@@ -21,6 +21,8 @@ ONCE = frozenset(
 MODEL_IN_PATH = ("/v1/models/", "/models/", "/router/api/presets/", "/router/api/aliases/")
 """Below these an encoded slash is part of a model's name, as client libraries write it."""
 
+LOCALHOST = r"https?://(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?"
+_PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(rb"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -121,6 +123,32 @@ def check_origin(scope: Any, allowed_hosts: Collection[str], origins: Iterable[s
             "host_not_allowed",
             f"pages of {origin!r} are not served: add it with --cors-origins if they should be",
         )
+
+
+def check_socket_origin(scope: Any, origins: Collection[str]) -> None:
+    """A browser lets any page open a WebSocket, and says whose it is: only our own pages may, and
+    those of `origins`. Raises Refused."""
+    origin = first_value(scope, b"origin").decode("latin-1")
+    if not origin or is_own_origin(scope) or "*" in origins or origin in origins:
+        return
+    if "localhost" in origins and re.fullmatch(LOCALHOST, origin):
+        return
+    raise Refused(
+        "host_not_allowed",
+        f"pages of {origin!r} may not open WebSockets here: add it with --cors-origins if they"
+        " should",
+    )
+
+
+def is_own_origin(scope: Any) -> bool:
+    """Whether it comes from a page of the very host and port that it was sent to."""
+    try:
+        origin = urlsplit(first_value(scope, b"origin").decode("latin-1"))
+        port = origin.port or _PORTS[origin.scheme]
+        host = urlsplit(f"{origin.scheme}://{first_value(scope, b'host').decode('latin-1')}")
+        return origin.hostname == host.hostname and port == (host.port or _PORTS[host.scheme])
+    except (ValueError, KeyError):
+        return False
 
 
 def _host_of(origin: str) -> str:

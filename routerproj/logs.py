@@ -96,6 +96,7 @@ def logging_config(level: str, form: str) -> dict[str, Any]:
             "django": {"handlers": [], "level": level, "propagate": True},
             "django.server": {"handlers": [], "level": level, "propagate": True},
             # Their "started" and "shutting down" say what serve says already.
+            "websockets": {"level": _at_least("WARNING", level)},
             "uvicorn.error": {"level": _at_least("WARNING", level)},
             "huey": {"level": _at_least("WARNING", level)},
             "daphne": {"level": _at_least("WARNING", level)},

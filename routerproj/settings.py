@@ -173,6 +173,15 @@ CORRAL_DEAD_CLIENT_TIMEOUT = env.seconds("CORRAL_DEAD_CLIENT_TIMEOUT", default=6
 CORRAL_UPSTREAM_PROXY = env.checked("CORRAL_UPSTREAM_PROXY", check=check_proxy)
 """By which remote servers are reached; empty: directly, whatever HTTP_PROXY says."""
 CORRAL_RECONNECT_WAIT = env.seconds("CORRAL_RECONNECT_WAIT", default=30.0)
+CORRAL_WEBSOCKET_MESSAGE = env.whole("CORRAL_WEBSOCKET_MESSAGE", default=4 << 20, least=1024)
+"""The largest, either way."""
+CORRAL_WEBSOCKETS = env.whole("CORRAL_WEBSOCKETS", default=512, least=1)
+"""Open at once, per web process."""
+CORRAL_WEBSOCKET_IDLE = env.seconds("CORRAL_WEBSOCKET_IDLE", default=300.0, least=0.1)
+"""A child's WebSocket ends when nothing has been said for so long: it keeps a slot."""
+CORRAL_WEBSOCKET_TIMEOUT = env.seconds("CORRAL_WEBSOCKET_TIMEOUT", default=3600.0, least=0.1)
+CORRAL_WEBSOCKET_QUIET = env.seconds("CORRAL_WEBSOCKET_QUIET", default=5.0)
+"""Without a message for so long it counts as idle, and ends when its model has to go."""
 CORRAL_DRAIN_TIMEOUT = env.seconds("CORRAL_DRAIN_TIMEOUT", default=30.0)
 """How long running answers may go on once a stop was asked for."""
 

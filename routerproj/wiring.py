@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from functools import partial
+from typing import cast
 
 from channels.routing import ProtocolTypeRouter
 from django.conf import settings
 from django.core.asgi import get_asgi_application
 
+from proxy.client_socket import PERSON
 from proxy.conf import proxy_config
 from proxy.consumers import GatewayApp
 from proxy.routing import is_gateway_path
 from routerproj.cors import with_cors
 from routerproj.guard import Application, Guard, GuardConfig, Receive, Scope, Send
+from routerproj.socket_sessions import person_of
 from scheduler.heartbeat import Heartbeat
 
 
@@ -33,7 +36,8 @@ class Wiring:
         self._gateway_http: Application = with_cors(gateway, cors_origins)
         self._django = django
         self._drained = False
-        routes = {"http": self._http, "websocket": _no_websocket, "lifespan": self._lifespan}
+        self._session_hosts = guard.django_hosts or ()
+        routes = {"http": self._http, "websocket": self._websocket, "lifespan": self._lifespan}
         self.application: Application = Guard(ProtocolTypeRouter(routes), guard, is_gateway_path)
 
     @classmethod
@@ -49,6 +53,7 @@ class Wiring:
                 open_hosts=tuple(settings.ALLOWED_HOSTS) if settings.CORRAL_NO_AUTH else None,
                 open_origins=origins,
                 django_hosts=tuple(settings.ALLOWED_HOSTS),
+                max_sockets=settings.CORRAL_WEBSOCKETS,
             ),
             origins,
             heartbeat,
@@ -63,6 +68,11 @@ class Wiring:
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         gateway = is_gateway_path(scope["path"])
         await (self._gateway_http if gateway else self._django)(scope, receive, send)
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """All are the gateway's; it may ask who is in the admin."""
+        asked = partial(person_of, scope, self._session_hosts)
+        await self._gateway({**scope, PERSON: asked}, receive, send)
 
     async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The gateway opens what it needs with its first request, and `drain` closes it. Our own
@@ -81,10 +91,3 @@ class Wiring:
             await send({"type": f"{message['type']}.complete"})
             if message["type"] == "lifespan.shutdown":
                 return
-
-
-async def _no_websocket(scope: Scope, receive: Receive, send: Send) -> None:
-    """Nothing speaks WebSocket yet: the handshake is refused, not left hanging."""
-    message: Any = await receive()
-    if message["type"] == "websocket.connect":
-        await send({"type": "websocket.close", "code": 1000, "reason": "nothing here"})

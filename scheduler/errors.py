@@ -36,6 +36,7 @@ ERRORS: dict[str, ErrorKind] = {
     "conflict": ErrorKind(409, False, _CLIENT),
     "body_too_large": ErrorKind(413, False, _CLIENT),
     "validation_failed": ErrorKind(422, False, _CLIENT),
+    "upgrade_required": ErrorKind(426, False, _CLIENT),
     "headers_too_large": ErrorKind(431, False, _CLIENT),
     "too_many_connections": ErrorKind(503, True, _UNAVAILABLE),
     # Refused by the scheduler

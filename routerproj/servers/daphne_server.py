@@ -14,14 +14,22 @@ import os
 import signal
 import socket
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from daphne.http_protocol import HTTPFactory, WebRequest
 from daphne.server import Server
 from twisted.internet import reactor
 
+from routerproj.servers.daphne_sockets import (
+    OPENING_SECONDS,
+    Inbox,
+    SocketFactory,
+    SocketProtocol,
+    with_answers,
+)
 from routerproj.servers.lifespan import Lifespan
-from routerproj.servers.limits import Limits, notice_dead_clients
+from routerproj.servers.limits import PING_SECONDS, Limits, notice_dead_clients
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +67,9 @@ class GracefulDaphne(Server):  # type: ignore[misc]
             signal_handlers=False,
             http_timeout=None,  # it would end long answers; the gateway has its own limits
             application_close_timeout=10,
+            websocket_timeout=-1,  # the gateway has its own
+            websocket_connect_timeout=OPENING_SECONDS,
+            ping_interval=int(PING_SECONDS),
             verbosity=0,
             server_name="",
         )
@@ -66,6 +77,7 @@ class GracefulDaphne(Server):  # type: ignore[misc]
             str
         ] = []  # adopted by hand below: as text it could only be an IPv4 socket
         self._listener = listener
+        self._limits = limits
         self._drain = drain
         self._drain_timeout_seconds = limits.drain_timeout_seconds
         self._lifespan = Lifespan(application)
@@ -73,6 +85,20 @@ class GracefulDaphne(Server):  # type: ignore[misc]
         self._ending: asyncio.Task[None] | None = None
         self._starting: asyncio.Task[None] | None = None
         self.failed = False
+
+    def create_application(self, protocol: Any, scope: dict[str, Any]) -> Any:
+        if not isinstance(protocol, SocketProtocol):
+            return super().create_application(protocol, scope)
+        inbox = Inbox(protocol)
+        send = partial(self.handle_reply, protocol)
+        running = asyncio.ensure_future(self.application(with_answers(scope), inbox.get, send))
+        self.connections[protocol]["application_instance"] = running
+        return inbox
+
+    async def handle_reply(self, protocol: Any, message: Any) -> None:
+        await super().handle_reply(protocol, message)
+        if isinstance(protocol, SocketProtocol):
+            await protocol.writable.wait()
 
     def run(self) -> None:
         reactor.callWhenRunning(self._started)
@@ -92,6 +118,7 @@ class GracefulDaphne(Server):  # type: ignore[misc]
         try:
             await self._lifespan.startup()
             self.http_factory = CuttingFactory(self)
+            self.ws_factory = SocketFactory(self, self._limits)
             with self._listener as listener:  # adopting makes a descriptor of its own
                 port = reactor.adoptStreamPort(
                     listener.fileno(), listener.family, self.http_factory

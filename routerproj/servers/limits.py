@@ -11,6 +11,9 @@ MAX_HEADER_FIELDS = 100
 LONGEST_PAUSE = 32767
 LONGEST_TIMEOUT = (1 << 31) - 1
 """What the kernel takes, in seconds and in milliseconds."""
+PING_SECONDS = 20.0
+"""How often the client of a WebSocket is asked whether it is there, and how long it may take to
+answer: one that has gone without a word is noticed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +21,8 @@ class Limits:
     """Sizes in bytes. The header deadline runs from the connection, or, on one that is kept alive,
     from the first byte of the next request; idle ones end after `keep_alive_seconds`, and those
     whose client takes nothing of an answer after `slow_reader_timeout_seconds`, and those whose
-    client's machine does not even say that it is there after `dead_client_timeout_seconds`."""
+    client's machine does not even say that it is there after `dead_client_timeout_seconds`.
+    `max_message` is a WebSocket's."""
 
     max_headers: int
     header_timeout_seconds: float
@@ -26,6 +30,7 @@ class Limits:
     max_connections: int
     drain_timeout_seconds: float
     slow_reader_timeout_seconds: float
+    max_message: int
     dead_client_timeout_seconds: float = 60.0
 
 
@@ -38,6 +43,7 @@ def limits_from_settings() -> Limits:
         drain_timeout_seconds=settings.CORRAL_DRAIN_TIMEOUT,
         slow_reader_timeout_seconds=settings.CORRAL_SLOW_READER_TIMEOUT,
         dead_client_timeout_seconds=settings.CORRAL_DEAD_CLIENT_TIMEOUT,
+        max_message=settings.CORRAL_WEBSOCKET_MESSAGE,
     )
 
 

@@ -96,6 +96,9 @@ class LingeringTransport(asyncio.Transport):
         self._unsent: list[bytes] = []
         self._unsent_bytes = 0
 
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self.raw.set_protocol(protocol)
+
     def write(self, data: bytes) -> None:  # type: ignore[override]
         if not self._unsent:
             self._loop.call_soon(self._write)

@@ -150,7 +150,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._lingering_transport.reader.watch()
 
     def handle_websocket_upgrade(self) -> None:
-        self.transport = self._lingering_transport.raw
+        self._in_body = False  # there was none: its end is not waited for at the close
         super().handle_websocket_upgrade()
 
     # The parser's callbacks

@@ -12,8 +12,9 @@ from typing import Any
 
 import uvicorn
 
-from routerproj.servers.limits import Limits, notice_dead_clients
+from routerproj.servers.limits import PING_SECONDS, Limits, notice_dead_clients
 from routerproj.servers.uvicorn_protocol import protocol_class
+from routerproj.servers.uvicorn_sockets import SocketProtocol
 
 Drain = Callable[[float], Awaitable[None]]
 
@@ -51,7 +52,11 @@ def serve(application: Any, listener: socket.socket, limits: Limits, drain: Drai
     config = uvicorn.Config(
         application,
         http=protocol_class(limits),
-        ws="websockets-sansio",
+        ws=SocketProtocol,
+        ws_max_size=limits.max_message,
+        ws_ping_interval=PING_SECONDS,
+        ws_ping_timeout=PING_SECONDS,
+        ws_per_message_deflate=False,  # a kilobyte may stand for a megabyte
         lifespan="on",
         log_config=None,
         access_log=False,

@@ -106,19 +106,11 @@ async def test_the_admin_is_not_opened_by_cors() -> None:
     assert b"access-control-allow-origin" not in exchange.headers
 
 
-async def test_a_websocket_is_refused_in_its_handshake() -> None:
+@pytest.mark.parametrize("path", [b"/v1/realtime", b"/models/ws", b"/admin/", b"/"])
+async def test_every_websocket_is_the_gateways(path: bytes) -> None:
     wiring, _ = wired()
-    sent: list[Any] = []
 
-    async def receive() -> Any:
-        return {"type": "websocket.connect"}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    await wiring.application(scope() | {"type": "websocket"}, receive, send)
-
-    assert [message["type"] for message in sent] == ["websocket.close"]
+    assert (await ask(wiring, scope(path) | {"type": "websocket"})).body == b"gateway"
 
 
 async def test_a_server_that_only_knows_lifespan_drains_at_its_end() -> None:

@@ -17,7 +17,9 @@ Connect = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWrite
 
 
 @asynccontextmanager
-async def server(application: Any, *, ws: str = "none", **changed: Any) -> AsyncIterator[Connect]:
+async def server(
+    application: Any, *, ws: Any = "none", ping_seconds: float = 20.0, **changed: Any
+) -> AsyncIterator[Connect]:
     limits = Limits(
         **{
             "max_headers": 2000,
@@ -26,11 +28,22 @@ async def server(application: Any, *, ws: str = "none", **changed: Any) -> Async
             "max_connections": 10,
             "drain_timeout_seconds": 1.0,
             "slow_reader_timeout_seconds": 30.0,
+            "max_message": 1 << 20,
             **changed,
         }
     )
     http = protocol_class(limits)
-    config = uvicorn.Config(application, http=http, ws=ws, lifespan="off", log_config=None)
+    config = uvicorn.Config(
+        application,
+        http=http,
+        ws=ws,
+        ws_max_size=limits.max_message,
+        ws_per_message_deflate=False,
+        ws_ping_interval=ping_seconds,
+        ws_ping_timeout=ping_seconds,
+        lifespan="off",
+        log_config=None,
+    )
     config.timeout_keep_alive = limits.keep_alive_seconds
     config.load()
     state = ServerState()

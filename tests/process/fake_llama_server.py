@@ -23,6 +23,8 @@ import time
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
+import fake_sockets  # beside this file, which is run as a program
+
 PREFIX = "cmd_child_to_router:state:"
 OUT_OF_MEMORY = """\
 0.04.789.113 E ggml_aligned_malloc: insufficient memory (attempted to allocate 878906.25 MB)
@@ -153,6 +155,10 @@ class Handler(BaseHTTPRequestHandler):
                 self.answer([{"id": n, "n_ctx": 2048, "is_processing": n in busy} for n in slots])
             case "/v1/models" | "/models":
                 self.answer({"object": "list", "data": [{"id": self.fake.options.alias}]})
+            case "/v1/realtime" if self.headers["Upgrade"]:
+                self.fake.wake()
+                with self.fake.slot():
+                    fake_sockets.speak(self)
             case "/props":
                 self.answer({"total_slots": self.fake.options.parallel})
             case _:

@@ -40,6 +40,7 @@ class FakeLease:
         self.heard_of: list[str] = []
         self.limits = scheduler.limits
         self.lost = asyncio.Event()
+        self.draining = asyncio.Event()
         self.released = False
         self.abandoned = False
         self.tokens: tuple[int | None, ...] = (None, None, None)

@@ -11,7 +11,7 @@ import pytest
 from django.db import OperationalError
 
 from proxy import events
-from proxy.events import KEEP_ALIVE
+from proxy.event_stream import KEEP_ALIVE
 from proxy.relay import AnswerCut
 
 from .asking import Exchange

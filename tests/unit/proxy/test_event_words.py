@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from proxy.event_words import download_events, events_of, frame
+from proxy.event_words import Part, download_events, events_of
 from scheduler.protocol import Ended, Happened, InstanceState
 
 
@@ -109,7 +109,7 @@ def test_a_download_is_told_from_its_beginning_to_its_end():
 
 
 def test_a_frame_is_one_line_of_data_whatever_a_name_holds():
-    sent = frame({"event": "x", "model": "a\nb"}, "life.1")
+    sent = Part(({"event": "x", "model": "a\nb"}, "life.1")).frames
 
     assert sent.startswith(b"id: life.1\ndata: {")
     assert sent.endswith(b"}\n\n")

@@ -1,0 +1,232 @@
+"""The gateway's WebSockets: a child's, carried, and what happens to models."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import parse_qsl
+
+from proxy.addressing import MOST_FIELDS, address_query, autoload_asked
+from proxy.answers import Send
+from proxy.attempts import Attempts
+from proxy.child_socket import ChildRefused, ChildSocket, open_to
+from proxy.client_socket import ClientClosed, ClientSocket
+from proxy.conf import ProxyConfig
+from proxy.downloads import Downloads
+from proxy.endpoints import SOCKETS, Kind, dialect_of
+from proxy.event_words import Part
+from proxy.events import ModelEvents
+from proxy.forwarding import interruption
+from proxy.headers import (
+    client_request_id,
+    refuse_odd_headers,
+    socket_headers_for_child,
+    socket_query_for_child,
+    to_client,
+)
+from proxy.keys import Caller, KeyRing, has_key
+from proxy.relay import AnswerCut
+from proxy.socket_relay import STOPPING, SocketRelay
+from proxy.underway import UnderWay
+from proxy.upstream import UpstreamFailed
+from proxy.watch import Cause, Interrupted, Receive, Watch
+from scheduler.client import Lease, SchedulerClient
+from scheduler.protocol import Refused
+
+logger = logging.getLogger(__name__)
+
+REALTIME = "realtime"
+"""The sub-protocol that OpenAI's clients offer in a browser, and want to see taken."""
+
+
+class Sockets:
+    """A plain ASGI callable for WebSocket."""
+
+    def __init__(
+        self,
+        config: ProxyConfig,
+        keys: KeyRing,
+        downloads: Downloads,
+        under_way: UnderWay,
+        scheduler: Callable[[], Awaitable[SchedulerClient]],
+        events: Callable[[], Awaitable[ModelEvents]],
+    ) -> None:
+        """`scheduler` and `events` raise Refused when the gateway takes nothing new."""
+        self._config = config
+        self._keys = keys
+        self._downloads = downloads
+        self._under_way = under_way
+        self._scheduler = scheduler
+        self._events = events
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        request_id = client_request_id(scope["headers"]) or f"req-{secrets.token_hex(12)}"
+        client = ClientSocket(scope, receive, send, request_id)
+        task = asyncio.current_task()
+        assert task is not None
+        watch = Watch(task)
+        await client.opening()
+        with self._under_way.one(watch):
+            try:
+                await self._serve(client, watch)
+            except Refused as refused:
+                await client.refuse(refused, dialect_of(client.path))
+            except ChildRefused as answer:
+                told = to_client(answer.headers, request_id.encode(), stream=False)
+                await client.answer(answer.status, told, answer.body)
+            except Interrupted as interrupted:
+                await self._interrupted(client, interrupted)
+            except ClientClosed:
+                pass  # before anything could be said
+            except AnswerCut:
+                raise
+            except Exception:
+                logger.exception("WebSocket %s failed: %s", request_id, client.path)
+                words = f"Something broke here; the log says more: {request_id}."
+                await client.refuse(Refused("internal_error", words), dialect_of(client.path))
+            finally:
+                await client.unfollow()
+
+    async def _serve(self, client: ClientSocket, watch: Watch) -> None:
+        refuse_odd_headers(client.headers)
+        match SOCKETS.get(client.path):
+            case None:
+                raise Refused("not_found", f"There is no WebSocket {client.path} on this gateway.")
+            case Kind.EVENTS:
+                await self._tell_events(client, watch)
+            case _:
+                await self._carry(client, watch)
+
+    async def _interrupted(self, client: ClientSocket, interrupted: Interrupted) -> None:
+        """Before a child's was accepted, or of one that listens."""
+        if client.spoke_too_soon:
+            early = "A message came before the WebSocket was accepted: wait for that."
+            await client.refuse(Refused("invalid_request", early), dialect_of(client.path))
+        elif interrupted.cause is Cause.SLOW_READER:
+            raise AnswerCut("a reader of events does not read") from None
+        elif (why := interruption(interrupted, self._config)) is not None:
+            await client.refuse(why, dialect_of(client.path))
+
+    # A child's ---------------------------------------------------------------------------------
+
+    async def _carry(self, client: ClientSocket, watch: Watch) -> None:
+        arrived = watch.loop.time()
+        caller = await self._keys.identify(client.identifying_headers)
+        model = address_query(client.query)
+        client.follow(watch)
+        try:
+            lease, child = await self._opened(client, caller, model, arrived, watch)
+        except Refused as refused:
+            raise await self._downloads.instead_of(refused, model) from refused
+        try:
+            await client.unfollow()
+            with watch:
+                await client.accept(_taken(client, child))
+        except BaseException:
+            await lease.release()
+            await child.close(STOPPING)
+            raise
+        await SocketRelay(client, child, lease, self._config, self._under_way.draining).run(watch)
+
+    async def _opened(
+        self, client: ClientSocket, caller: Caller, model: str, arrived: float, watch: Watch
+    ) -> tuple[Lease, ChildSocket]:
+        """Once again if the child died first. Raises Refused, ChildRefused, Interrupted."""
+        attempts = Attempts(model)
+        while True:
+            lease = await self._leased(client, caller, model, arrived, watch)
+            try:
+                refuse_remote(lease)
+                with watch:
+                    watch.limit(self._config.first_byte_timeout_seconds, Cause.FIRST_BYTE)
+                    child = await open_to(
+                        lease.address,
+                        client.path + socket_query_for_child(client.query, lease.model),
+                        socket_headers_for_child(client.headers, client.request_id),
+                        client.subprotocols,
+                        connect_seconds=self._config.connect_timeout_seconds,
+                        max_message=self._config.websocket_message,
+                    )
+                watch.no_limit()
+                return lease, child
+            except UpstreamFailed:
+                watch.no_limit()
+                await attempts.judge(lease)
+            except BaseException:
+                await lease.release()
+                raise
+
+    async def _leased(
+        self, client: ClientSocket, caller: Caller, model: str, arrived: float, watch: Watch
+    ) -> Lease:
+        scheduler = await self._scheduler()
+        watch.queued = True
+        try:
+            with watch:
+                return await scheduler.acquire(
+                    model,
+                    kind="websocket",
+                    tenant=caller.team,
+                    age=watch.loop.time() - arrived,
+                    autoload=autoload_asked(client.query, default=self._config.models_autoload),
+                    weight=caller.policy.weight,
+                    priority=caller.policy.priority,
+                    request=client.request_id,
+                    own=caller.own_names(model),
+                )
+        finally:
+            watch.queued = False
+
+    # What happens to models --------------------------------------------------------------------
+
+    async def _tell_events(self, client: ClientSocket, watch: Watch) -> None:
+        if has_key(client.identifying_headers) or await client.person() is None:
+            await self._keys.identify(client.identifying_headers)
+        watch.queued = True  # at a stop it ends at once
+        listener = _EventSocket(client)
+        client.follow(watch, listens=True)
+        events = await self._events()
+        await events.tell(listener, _last_event(client.query), watch)
+
+
+class _EventSocket:
+    """A listener (proxy.events). That nothing happens needs no words: the server pings."""
+
+    def __init__(self, client: ClientSocket) -> None:
+        self._client = client
+
+    async def begin(self) -> None:
+        await self._client.accept()
+
+    async def tell(self, part: Part) -> None:
+        for message in part.messages:
+            await self._client.send(message)
+
+
+def refuse_remote(lease: Lease) -> None:
+    """Raises Refused."""
+    if lease.remote is not None:
+        raise Refused(
+            "not_supported",
+            f"'{lease.preset}' runs on a remote server, to which no WebSocket is carried.",
+        )
+
+
+def _taken(client: ClientSocket, child: ChildSocket) -> str | None:
+    """The sub-protocol: the child's choice. A browser gives up where it offered some and none is
+    taken."""
+    if child.subprotocol is None and REALTIME in client.subprotocols:
+        return REALTIME
+    return child.subprotocol
+
+
+def _last_event(query: bytes) -> str:
+    """The id in `?last_event_id=`; empty without one, or with one that nobody has given out."""
+    try:
+        named = dict(parse_qsl(query.decode("ascii"), max_num_fields=MOST_FIELDS))
+    except ValueError as error:
+        raise Refused("invalid_request", f"The query cannot be read: {error}.") from error
+    return named.get("last_event_id", "")

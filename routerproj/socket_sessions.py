@@ -1,0 +1,52 @@
+"""Who may listen to a WebSocket by the session of the admin: people who may enter it, from our own
+pages. A browser sends its cookies along with any page's WebSocket, and nothing else of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from http.cookies import CookieError, SimpleCookie
+from importlib import import_module
+from typing import Any
+
+from channels.db import database_sync_to_async
+from django.conf import settings
+from django.contrib.auth import get_user
+from django.contrib.auth.models import AnonymousUser
+from django.db import Error as DatabaseError
+from django.http import HttpRequest
+
+from routerproj import guard_rules as rules
+from scheduler.protocol import Refused
+
+
+async def person_of(scope: Any, hosts: Collection[str]) -> str | None:
+    """Their name; None for anybody else. Raises Refused when the database fails."""
+    host = rules.host_name(rules.first_value(scope, b"host").decode("latin-1"))
+    session = _session_key(rules.first_value(scope, b"cookie"))
+    if not (session and rules.is_own_origin(scope) and rules.host_allowed(host, hosts)):
+        return None
+    try:
+        name: str | None = await database_sync_to_async(_staff_name)(session)
+    except DatabaseError as error:
+        raise Refused(
+            "auth_unavailable", "Who asks cannot be checked at the moment.", retry_after_seconds=1.0
+        ) from error
+    return name
+
+
+def _session_key(cookies: bytes) -> str:
+    try:
+        found = SimpleCookie(cookies.decode("latin-1")).get(settings.SESSION_COOKIE_NAME)
+    except CookieError:
+        return ""
+    return "" if found is None else found.value
+
+
+def _staff_name(session_key: str) -> str | None:
+    request = HttpRequest()
+    request.session = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
+    user = get_user(request)
+    if isinstance(user, AnonymousUser) or not (user.is_active and user.is_staff):
+        return None
+    name: str = user.get_username()
+    return name
