@@ -97,7 +97,10 @@ async def test_a_model_that_is_too_large_is_not_worth_another_try(house, path):
     assert exchange.header(b"x-should-retry") == b"false"
 
 
-@pytest.mark.parametrize("path", ["/v1/nothing", "/v1/models/", "/v1"])
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/nothing", "/v1/models/", "/v1", "/v1/responses/x", "/v1/images/generations", "/v1/files"],
+)
 async def test_an_unknown_path_is_a_json_404(house, path):
     async with house(answers) as h:
         exchange = await Exchange(h.app, path, method="GET").end()
