@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from models_registry import python_server
 from models_registry.engines import (
     DECLARED,
     EngineKind,
@@ -17,7 +18,7 @@ from models_registry.engines import (
 )
 from models_registry.errors import OptionError
 from models_registry.options.catalogue import Catalogue
-from models_registry.options.policy_keys import LINE_KEYS, policy_key
+from models_registry.options.policy_keys import LINE_KEYS, plain_key, policy_key
 from models_registry.options.preset_options import (
     COLUMNS,
     Line,
@@ -25,6 +26,7 @@ from models_registry.options.preset_options import (
     extra_lines,
     read_lines,
 )
+from models_registry.python_server import CHAT_FORMAT
 
 if TYPE_CHECKING:
     from models_registry.models import Preset
@@ -55,28 +57,39 @@ def engine_errors(preset: Preset) -> Errors:
 
 def _problems(preset: Preset) -> Iterator[tuple[str, str]]:
     kind = preset.engine
+    yield from _of_other_engines(preset)
+    if kind == EngineKind.LLAMA_CPP_PYTHON and (problem := python_server.missing()):
+        yield "engine", f"{problem[0].upper()}{problem[1:]}."
+    if kind in _NEED_A_FILE and preset.model_file is None:
+        yield "model_file", "This engine needs a model file: choose one."
+    yield from _memory_problems(preset)
+    if kind == EngineKind.COMMAND:
+        yield from _command_problems(preset)
+    if kind == EngineKind.UPSTREAM:
+        yield from _upstream_problems(preset)
+
+
+def _of_other_engines(preset: Preset) -> Iterator[tuple[str, str]]:
     for owner, fields in _OF_ITS_OWN.items():
-        for field in fields if owner != kind else ():
+        for field in fields if owner != preset.engine else ():
             if getattr(preset, field):
                 # The reference of a key is no field that people edit.
                 at = "engine" if field == "upstream_key" else field
                 undo = "forget it first" if field == "upstream_key" else "clear it"
                 yield at, f"Only the engine {owner} has {_LABELS[field]}: {undo}."
-    if kind in _NEED_A_FILE and preset.model_file is None:
-        yield "model_file", "This engine needs a model file: choose one."
+
+
+def _memory_problems(preset: Preset) -> Iterator[tuple[str, str]]:
+    declares = preset.engine in DECLARED
     if problem := declared_problem(preset.declared_memory):
         yield "declared_memory", problem
-    elif kind in DECLARED and not preset.declared_memory:
+    elif declares and not preset.declared_memory:
         yield (
             "declared_memory",
             'What this engine takes cannot be measured: say it, as {"Host": 2048}, in MiB.',
         )
-    elif kind not in DECLARED and preset.declared_memory:
-        yield "declared_memory", f"The engine {kind} declares nothing: clear it."
-    if kind == EngineKind.COMMAND:
-        yield from _command_problems(preset)
-    if kind == EngineKind.UPSTREAM:
-        yield from _upstream_problems(preset)
+    elif preset.declared_memory and not declares:
+        yield "declared_memory", f"The engine {preset.engine} declares nothing: clear it."
 
 
 def _command_problems(preset: Preset) -> Iterator[tuple[str, str]]:
@@ -131,17 +144,33 @@ def foreign_option_errors(preset: Preset) -> Errors:
         for field, key in COLUMNS.items()
         if key in told and field not in TAKES[preset.engine]
     }
-    faults = list(_line_faults(preset.extra_options, why))
+    faults = list(_line_faults(preset, why))
+    if preset.engine == EngineKind.LLAMA_CPP_PYTHON and not errors and not faults:
+        try:
+            python_server.checked(told | python_lines(preset.extra_options))
+        except OptionError as error:
+            at = "flash_attn" if error.option == "flash-attn" else "extra_options"
+            errors[at] = [f"{error}."]
     if faults:
         errors["extra_options"] = faults
     return errors
 
 
-def _line_faults(text: str, why: str) -> Iterator[str]:
+def python_lines(text: str) -> dict[str, str]:
+    """The options of llama-cpp-python's server among the lines."""
+    lines = [line for line in extra_lines(text) if isinstance(line, Line)]
+    values = [line.value for line in lines if plain_key(line.key) == CHAT_FORMAT]
+    return {CHAT_FORMAT: values[-1]} if values else {}
+
+
+def _line_faults(preset: Preset, why: str) -> Iterator[str]:
+    own = CHAT_FORMAT if preset.engine == EngineKind.LLAMA_CPP_PYTHON else ""
     policy: list[str] = []
-    for line in extra_lines(text):
+    for line in extra_lines(preset.extra_options):
         if isinstance(line, OptionError):
             yield f"{line}."
+        elif own and plain_key(line.key) == own:
+            continue
         elif (known := policy_key(line.key)) is None or known.key not in LINE_KEYS:
             yield f"line {line.number}: {line.key}: {why}."
         else:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from urllib.parse import urlsplit
 
+from models_registry import python_server
 from models_registry.errors import OptionError
 from models_registry.remote_addresses import why_not
 
@@ -114,6 +115,8 @@ def filled(text: str, values: Mapping[str, str]) -> tuple[str, ...]:
 def run_words(setup: EngineSetup, *, model: str, preset: str) -> tuple[str, ...]:
     """What is started, but for the place where it listens, which stands as ${port} or ${socket}; of
     a remote server nothing. Raises OptionError."""
+    if setup.kind == EngineKind.LLAMA_CPP_PYTHON:
+        return python_server.words(setup.options, model=model, preset=preset)
     if setup.kind != EngineKind.COMMAND:
         return ()
     place = {name: f"${{{name}}}" for name in _LISTENS}

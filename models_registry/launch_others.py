@@ -6,7 +6,8 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 
-from models_registry import kept_secrets
+from models_registry import kept_secrets, python_server
+from models_registry.engine_checks import python_lines
 from models_registry.engines import (
     DECLARED,
     DEFAULT_PARALLEL,
@@ -38,7 +39,7 @@ def setup_of(preset: Preset) -> EngineSetup:
     return EngineSetup(
         kind=kind,
         command_line=preset.command_line,
-        health_path=preset.health_path or HEALTH,
+        health_path=_health_path(preset),
         options=_options(preset) if kind is EngineKind.LLAMA_CPP_PYTHON else {},
         url=preset.upstream_url.rstrip("/"),
         model=preset.upstream_model or preset.name,
@@ -47,13 +48,24 @@ def setup_of(preset: Preset) -> EngineSetup:
     )
 
 
+def _health_path(preset: Preset) -> str:
+    if preset.engine == EngineKind.LLAMA_CPP_PYTHON:
+        return python_server.HEALTH
+    return preset.health_path or HEALTH
+
+
 def _options(preset: Preset) -> dict[str, str]:
-    """What its columns say; what other layers say was written for llama-server."""
-    return {key: value for key, value in column_options(preset).items() if key != "parallel"}
+    """What its own columns and lines say; what other layers say was written for llama-server.
+    Raises OptionError."""
+    options = {key: value for key, value in column_options(preset).items() if key != "parallel"}
+    return python_server.checked(options | python_lines(preset.extra_options))
 
 
 def slots_of(lineage: Sequence[Preset]) -> int:
-    """The nearest that says it; the preset itself is the last of its lineage."""
+    """The nearest that says it; the preset itself is the last of its lineage. llama-cpp-python's
+    server has one."""
+    if lineage[-1].engine == EngineKind.LLAMA_CPP_PYTHON:
+        return 1
     for row in reversed(lineage):
         if row.parallel is not None:
             return row.parallel

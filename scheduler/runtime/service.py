@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 
 from models_registry.engine_path import llama_server
-from models_registry.engines import EngineKind
+from models_registry.engines import DECLARED, EngineKind
 from scheduler.conf import SchedulerConfig
 from scheduler.core.planner import Planner
 from scheduler.core.sizes import Grant
@@ -80,7 +80,7 @@ class SchedulerService:
         self.engine = engine or LlamaServer(llama_server, requests_per_slot=requests_per_slot)
         self._engines: Mapping[str, Engine] = {
             EngineKind.LLAMA_SERVER: self.engine,
-            EngineKind.COMMAND: CommandEngine(),
+            **dict.fromkeys(DECLARED, CommandEngine()),
         }
         self._spawn = spawn
         self._health = HealthRule(config.health_every_seconds, config.health_tries)

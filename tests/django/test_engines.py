@@ -11,13 +11,13 @@ from django.core.exceptions import ValidationError
 from django.test import Client
 from django.urls import reverse
 
-from models_registry import editing, history, kept_secrets
+from models_registry import editing, history, kept_secrets, python_server
 from models_registry.access import Asker
 from models_registry.cloning import clone
 from models_registry.describing import described
 from models_registry.errors import ManagementRefused
 from models_registry.launch import LaunchSpec, launch_spec_of
-from models_registry.models import Preset
+from models_registry.models import ModelFile, Preset
 from tests.django.registry_rows import make_model_file
 
 pytestmark = pytest.mark.django_db
@@ -171,6 +171,56 @@ def test_only_who_may_do_everything_may_say_what_runs(changes: dict[str, Any]) -
 
     with pytest.raises(ManagementRefused, match="Only superusers and admin keys"):
         editing.change_preset("a", changes, EDITOR)
+
+
+def python(file: ModelFile, **fields: Any) -> Preset:
+    told = {"engine": "llama_cpp_python", "model_file": file, "declared_memory": {"Host": 9}}
+    return Preset(**{"name": "p", **told, **fields})
+
+
+def test_llama_cpp_pythons_server_is_told_what_it_knows(tmp_path: Path) -> None:
+    file = make_model_file(tmp_path / "a.gguf")
+    fields = {"ctx_size": 512, "n_gpu_layers": "all", "flash_attn": "off", "threads": 2}
+
+    spec = spec_of(python(file, extra_options="chat-format = chatml\nreplicas = 1", **fields))
+
+    argv = described(Preset.objects.get())["argv"]
+    assert argv[1:4] == ("-I", "-m", "llama_cpp.server")
+    assert argv[argv.index("--model") + 1] == file.path
+    assert argv[-10:] == (
+        "--chat_format", "chatml", "--n_ctx", "512", "--flash_attn", "false",
+        "--n_gpu_layers", "-1", "--n_threads", "2",
+    )  # fmt: skip
+    assert (spec.parallel, spec.engine.health_path, spec.problem) == (1, "/v1/models", "")
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"parallel": 2}, "parallel"),
+        ({"cache_type_k": "q8_0"}, "cache_type_k"),
+        ({"flash_attn": "auto"}, "flash_attn"),
+        ({"extra_options": "temp = 1"}, "extra_options"),
+        ({"extra_options": "chat-format = --api_key x"}, "extra_options"),
+        ({"model_file": None}, "model_file"),
+    ],
+)
+def test_what_llama_cpp_pythons_server_cannot_be_told_is_refused(
+    tmp_path: Path, fields: dict[str, Any], field: str
+) -> None:
+    file = make_model_file(tmp_path / "a.gguf")
+
+    assert field in faults(python(file, **fields))
+
+
+def test_without_its_extra_llama_cpp_pythons_server_is_refused_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(python_server, "NEEDS", ("llama_cpp", "no_such_module"))
+
+    told = faults(python(make_model_file(tmp_path / "a.gguf")))["engine"]
+
+    assert "pip install 'llama-cpp-python[server]'" in told[0]
 
 
 # Keys -------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-"""Any server that answers OpenAI's API, run by its own command line under a runner of ours."""
+"""Any server that answers OpenAI's API, run by its own command line under a runner of ours;
+llama-cpp-python's server among them."""
 
 from __future__ import annotations
 
@@ -11,9 +12,10 @@ from typing import Any
 
 import msgspec
 
-from models_registry.engines import names, run_words
+from models_registry.engines import EngineKind, names, run_words
 from models_registry.errors import OptionError
 from models_registry.launch import LaunchSpec
+from models_registry.python_server import missing
 from scheduler.core.sizes import NOTHING_GRANTED, Grant
 
 from . import http
@@ -33,6 +35,8 @@ class CommandEngine:
         self._inherited = inherited
 
     def command(self, spec: LaunchSpec, address: str, grant: Grant = NOTHING_GRANTED) -> Command:
+        if spec.engine.kind == EngineKind.LLAMA_CPP_PYTHON and (problem := missing()):
+            raise CannotStart(problem)
         try:
             words = run_words(spec.engine, model=spec.model_path, preset=spec.preset)
         except OptionError as error:
