@@ -25,6 +25,7 @@ class SchedulerConfig:
     """Between two questions whether a loaded child still answers; 0: it is not asked."""
     health_tries: int = 3
     """Questions in a row without an answer after which it counts as hung."""
+    answer_timeout_seconds: float = 3600.0
     event_log: bool = False
     """Whether every event of the planner is written to a file in `log_folder`."""
 
@@ -56,5 +57,6 @@ def scheduler_config() -> SchedulerConfig:
         stop_timeout_seconds=settings.CORRAL_STOP_TIMEOUT,
         health_every_seconds=settings.CORRAL_HEALTH_EVERY,
         health_tries=settings.CORRAL_HEALTH_TRIES,
+        answer_timeout_seconds=settings.CORRAL_ANSWER_TIMEOUT,
         event_log=settings.CORRAL_EVENT_LOG,
     )

@@ -20,7 +20,6 @@ from scheduler.core.events import (
     RemoteHeard,
     Requested,
     ShutdownAsked,
-    SlotsSeen,
     UnloadAsked,
 )
 from scheduler.core.values import Kind, PresetName, Priority, RequestId, TenantId
@@ -47,6 +46,7 @@ from .fitting import fit_answer
 from .instance_run import InstanceRun
 from .memory import device_states
 from .offer import problem_of
+from .orphans import Orphans
 from .owner import Owner
 from .refusals import (
     model_missing,
@@ -73,11 +73,13 @@ class Operations:
         *,
         models_max: int,
         autoload: bool = True,
+        answer_seconds: float = 3600.0,
         measured: Callable[[], None] = lambda: None,
     ) -> None:
         """`measured` is called when a measure job has told that it is done."""
         self._owner = owner
         self._measured = measured
+        self._orphans = Orphans(owner, answer_seconds)
         self._models_max = models_max
         self._autoload = autoload
         self._ids = count(1)
@@ -201,10 +203,7 @@ class Operations:
                 self._owner.handle(Released(request))
                 return
             self._owner.handle(Abandoned(request))
-            watched = bool(run.orphans)
-            run.orphans.add(request)
-            if not watched:
-                self._owner.begin(self._watch_slots(run), f"slots-{run.instance}")
+            self._orphans.add(run, request)
 
         self._owner.post(desert)
 
@@ -375,17 +374,3 @@ class Operations:
             pass  # it lives: only that one connection to it has broken
         self._owner.post(partial(self._owner.handle, Released(request)))
         self._owner.post(lambda: answer(run.ended))
-
-    async def _watch_slots(self, run: InstanceRun) -> None:
-        """Until the last lease whose connection broke has ended."""
-        while not run.over.is_set():
-            instance = self._owner.planner.instances.get(run.instance)
-            run.orphans &= instance.abandoned if instance is not None else set()
-            if not run.orphans:
-                return
-            await asyncio.sleep(SLOTS_EVERY_SECONDS)
-            # A sleeper is idle, and asking it would wake it.
-            busy = 0 if run.asleep else await run.engine.busy_slots(run.address)
-            if busy is not None and not run.over.is_set():
-                self._owner.post(SlotsSeen(run.instance, busy))
-                await self._owner.caught_up()

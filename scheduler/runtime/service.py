@@ -105,6 +105,7 @@ class SchedulerService:
             self.owner,
             models_max=config.planner.models_max,
             autoload=config.autoload,
+            answer_seconds=config.answer_timeout_seconds,
             measured=measures.look_soon if measures is not None else lambda: None,
         )
 

@@ -73,6 +73,8 @@ class StandIn:
 
 
 class StandInEngine:
+    tells_slots = True
+
     def __init__(self) -> None:
         self.settled = asyncio.Event()
         self.settled.set()

@@ -205,6 +205,21 @@ async def test_a_deserted_lease_counts_while_its_slot_may_be_busy(busy):
         assert stage.leases() == 1
 
 
+async def test_without_slots_a_deserted_lease_ends_with_the_limit_of_its_answer():
+    async with staged(preset("a", answer_timeout_seconds=0.1), preset("b")) as stage:
+        stage.engine.tells_slots = False
+        short, long = stage.ask("a"), stage.ask("b")
+        await short.run()
+        await long.run()
+        short.desert()
+        long.desert()
+        await stage.owner.caught_up()
+        assert stage.leases() == 2
+
+        await until(lambda: stage.leases() == 1)
+        assert stage.engine.asked == 0
+
+
 async def test_a_deserted_look_is_over_for_it_keeps_no_slot_busy():
     async with staged(preset("a")) as stage:
         stage.engine.busy = None

@@ -27,7 +27,10 @@ class Command:
 
 
 class Engine(Protocol):
-    """An address is the path of a Unix socket, which begins with /, or `host:port`."""
+    """An address is the path of a Unix socket, which begins with /, or `host:port`. `tells_slots`:
+    its children can be asked how many of their slots work."""
+
+    tells_slots: bool
 
     def command(self, spec: LaunchSpec, address: str, grant: Grant = NOTHING_GRANTED) -> Command:
         """The preset's command line, listening at `address` if it can, with what the ledger

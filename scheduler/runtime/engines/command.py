@@ -31,6 +31,8 @@ _NOT_THERE = frozenset({404, 405, 501})
 class CommandEngine:
     """What it is told of its grant is nothing: a command line says for itself what it takes."""
 
+    tells_slots = False
+
     def __init__(self, inherited: Mapping[str, str] = os.environ) -> None:
         self._inherited = inherited
 

@@ -101,6 +101,8 @@ class LlamaServer:
     """`program` is asked at each start: a newly installed engine counts from then on.
     `requests_per_slot` is how many a child may be given at once for each of its slots."""
 
+    tells_slots = True
+
     def __init__(
         self,
         program: Callable[[], Path],
