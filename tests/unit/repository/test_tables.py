@@ -92,3 +92,22 @@ def test_each_row_says_how_and_by_which_test(row):
     assert how or word == "same"
     assert TEST.search(test)
     assert made_up(test) == []
+
+
+COMPARED = {
+    "llama.cpp's router and llama-swap": 8,
+    "llama.cpp's router and vLLM's production stack": 6,
+    "Ollama, vLLM and TGI": 12,
+}
+
+
+@pytest.mark.parametrize("heading", COMPARED)
+def test_each_row_of_the_comparison_is_whole_and_names_a_test(heading):
+    found = rows("docs/comparison.md", heading)
+
+    assert len(found) == COMPARED[heading]
+    assert {len(row) for row in found} == {5 if "Ollama" not in heading else 6}
+    for row in found:
+        assert all(row), row[0]
+        assert TEST.search(row[-1]), row[0]
+        assert made_up(row[-1]) == []
