@@ -5,6 +5,7 @@ from __future__ import annotations
 from models_registry import ports
 from models_registry.engine_path import llama_server
 from models_registry.engine_version import engine_version
+from models_registry.engines import EngineKind
 from models_registry.errors import ManagementRefused
 from models_registry.gguf.header import UnreadableHeader
 from models_registry.launch import LaunchSpec, devices_of, launch_spec_of
@@ -15,7 +16,10 @@ from models_registry.ports import FitAnswer
 def fit_of(preset: Preset) -> FitAnswer:
     """As it is saved; by its header where the scheduler does not know yet what it takes. Raises
     what `fit_edited` raises."""
-    _refuse_unknown_devices(launch_spec_of(preset))
+    spec = launch_spec_of(preset)
+    if spec.engine.kind == EngineKind.UPSTREAM:
+        return ports.takes_nothing(spec.preset)
+    _refuse_unknown_devices(spec)
     answer = ports.scheduler().fit(preset.name)
     is_known = not answer.estimated or answer.now.kind or answer.empty.kind
     return answer if is_known else fit_edited(preset)
@@ -28,6 +32,8 @@ def fit_edited(preset: Preset) -> FitAnswer:
     if spec.problem:
         name = preset.name or "it"
         raise ManagementRefused("preset_invalid", f"{name} cannot be started: {spec.problem}")
+    if spec.engine.kind == EngineKind.UPSTREAM:
+        return ports.takes_nothing(spec.preset)
     _refuse_unknown_devices(spec)
     try:
         return ports.scheduler().fit_edited(spec)

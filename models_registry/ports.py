@@ -82,6 +82,12 @@ class FitAnswer:
     empty: Fitting
 
 
+def takes_nothing(preset: str) -> FitAnswer:
+    """Of what runs on a remote server."""
+    told = Fitting(problem="it runs on a remote server, and takes no memory of this machine")
+    return FitAnswer(preset, estimated=False, now=told, empty=told)
+
+
 @dataclass(frozen=True, slots=True)
 class PresetStatus:
     """A preset's live side. `state` is unloaded, loading, loaded, sleeping, draining,

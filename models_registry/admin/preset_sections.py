@@ -26,7 +26,7 @@ SECTIONS: list[Any] = [
         ],
         "Who answers: llama.cpp's own server, unless another one is wanted. Command line, health "
         "path and declared memory are for a server of your own, URL, model and key for a remote "
-        "one. A change counts at the next load.",
+        "one. A change counts at the next load; of a remote server at the next request.",
     ),
     _section(
         "Memory and placement",

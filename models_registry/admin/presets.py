@@ -33,6 +33,7 @@ from models_registry.admin.preset_list import PresetListAdmin, fresh, state_told
 from models_registry.admin.preset_sections import sections
 from models_registry.cloning import clone
 from models_registry.describing import described
+from models_registry.engines import EngineKind
 from models_registry.errors import ManagementRefused
 from models_registry.metadata_shown import metadata_shown
 from models_registry.models import Alias, Preset
@@ -168,6 +169,7 @@ class PresetAdmin(PresetListAdmin):
             "measured": measured,
             "running": [running_shown(each) for each in status.running],
             "may_change": self.has_change_permission(request, preset),
+            "remote": preset.engine == EngineKind.UPSTREAM,
             "buttons": _buttons(preset, stale=status.stale, running=status.state == "loaded"),
             "may_clone": self.has_add_permission(request),
             "seen": hashlib.sha256(json.dumps(known).encode()).hexdigest()[:16],
@@ -272,7 +274,10 @@ class PresetAdmin(PresetListAdmin):
 
 
 def _buttons(preset: Preset, *, stale: bool, running: bool) -> list[dict[str, Any]]:
-    """Those that make sense now; the likeliest one stands out."""
+    """Those that make sense now; the likeliest one stands out. Of a remote server nothing is
+    loaded, pinned or measured."""
+    if preset.engine == EngineKind.UPSTREAM:
+        return []
     verbs = ["apply"] if stale else []
     verbs += ["load", "unload", "unpin" if preset.pinned else "pin", "measure"]
     main = "apply" if stale else "" if running else "load"

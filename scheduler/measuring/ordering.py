@@ -54,7 +54,8 @@ def order_again(name: str) -> None:
             f"{name} cannot be measured: its engine is {preset.engine}", "preset_invalid"
         )
     if not spec.memory_fingerprint:
-        raise SchedulerRefused(f"{name} cannot be measured: {spec.problem}", "preset_invalid")
+        why = spec.problem or "it takes nothing of this machine"
+        raise SchedulerRefused(f"{name} cannot be measured: {why}", "preset_invalid")
     measurements.order(spec)
     transaction.on_commit(lambda: _put(spec.memory_fingerprint))
 

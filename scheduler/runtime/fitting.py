@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from models_registry.launch import LaunchSpec
-from models_registry.ports import FitAnswer, Fitting, PlacementKind
+from models_registry.ports import FitAnswer, Fitting, PlacementKind, takes_nothing
 from scheduler.core.fitting import Fit
 from scheduler.core.values import PresetName
 from scheduler.measuring.shapes import NoShape, shape_of
@@ -20,7 +20,6 @@ from .remote_run import is_remote
 if TYPE_CHECKING:
     from .owner import Owner
 
-ELSEWHERE = "it runs on a remote server, and takes no memory of this machine"
 NOT_KNOWN = "what it takes in memory is not known yet: it is being measured"
 
 
@@ -28,8 +27,7 @@ def fit_answer(owner: Owner, asked: FitAsked, spec: LaunchSpec | None) -> FitAns
     """Call it in the owner's turn. `spec` is the preset as it is saved; None for a new one, which
     must come with its shape. Raises Refused."""
     if spec is not None and is_remote(spec):
-        elsewhere = Fitting(problem=ELSEWHERE)
-        return FitAnswer(asked.preset, estimated=False, now=elsewhere, empty=elsewhere)
+        return takes_nothing(spec.preset)
     known = _known(owner, asked, spec)
     if known is None:
         unknown = Fitting(problem=NOT_KNOWN)

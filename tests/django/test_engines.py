@@ -11,14 +11,15 @@ from django.core.exceptions import ValidationError
 from django.test import Client
 from django.urls import reverse
 
-from models_registry import editing, history, kept_secrets, python_server
+from models_registry import editing, fitting, history, kept_secrets, python_server
 from models_registry.access import Asker
 from models_registry.cloning import clone
 from models_registry.describing import described
 from models_registry.errors import ManagementRefused
 from models_registry.launch import LaunchSpec, launch_spec_of
 from models_registry.models import ModelFile, Preset
-from tests.django.registry_rows import make_model_file
+from models_registry.ports import PresetStatus
+from tests.django.registry_rows import FakeScheduler, make_model_file, use_scheduler
 
 pytestmark = pytest.mark.django_db
 SERVE = f"'{sys.executable}' -m a.server --port ${{port}}"
@@ -149,10 +150,16 @@ def test_what_a_command_cannot_be_is_told_at_its_field(
 @pytest.mark.parametrize(
     "url",
     ["", "far.example", "ftp://far", "http://", "http://u:p@far", "http://far/?a=1", "http://[::1",
-     "http://far:99999", "http://far/a b"],
+     "http://far:99999", "http://far/a b", "http://169.254.169.254/v1", "http://[fe80::1]/v1",
+     "http://0.0.0.0:8000"],
 )  # fmt: skip
 def test_a_url_that_cannot_be_asked_is_refused(url: str) -> None:
     assert "upstream_url" in faults(upstream(upstream_url=url))
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:8000/v1", "http://10.0.0.5", "https://[::1]/v1"])
+def test_an_administrator_may_choose_a_private_address(url: str) -> None:
+    upstream(upstream_url=url).full_clean()
 
 
 def test_llamacpps_engines_need_a_model_file() -> None:
@@ -312,3 +319,33 @@ def test_the_page_keeps_a_key_and_never_shows_it(admin_client: Client, var: Path
     assert preset.upstream_key not in page
     assert "One is kept" in page
     assert Preset.objects.get().upstream_key == ""
+
+
+# Remote servers in the pages ------------------------------------------------------------------
+
+
+def test_the_page_of_a_remote_offers_nothing_that_only_a_child_can_do(
+    admin_client: Client, var: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far = saved(upstream())
+    failed = PresetStatus("remote", leases=2, failure="upstream_unavailable: nobody listens there")
+    use_scheduler(monkeypatch, FakeScheduler({"far": failed}))
+
+    page = admin_client.get(reverse("admin:models_registry_preset_change", args=[far.pk]))
+    text = page.content.decode()
+
+    assert "remote, 2 answering" in text
+    assert "nobody listens there" in text
+    assert "takes none of this machine" in text
+    for verb in ("load", "unload", "pin", "measure"):
+        assert reverse(f"admin:models_registry_preset_{verb}", args=[far.pk]) not in text
+
+
+def test_what_a_remote_would_take_is_nothing(monkeypatch: pytest.MonkeyPatch, var: Path) -> None:
+    asker = use_scheduler(monkeypatch, FakeScheduler())
+    far = saved(upstream())
+
+    for told in (fitting.fit_of(far), fitting.fit_edited(upstream(name="new"))):
+        assert "takes no memory of this machine" in told.now.problem
+        assert told.empty == told.now
+    assert not [asked for asked in asker.asked if asked[0].startswith("fit")]

@@ -163,6 +163,26 @@ async def test_a_failed_load_shows_how_it_ended(house, presets, code, signal, sh
     assert status["reason"] == "failed_to_load: bad magic"
 
 
+async def test_what_runs_elsewhere_is_loaded_until_it_is_left_alone(house, presets):
+    await sync_to_async(Preset.objects.create)(
+        name="far", engine="upstream", upstream_url="https://far.example/v1"
+    )
+    left = Failure("far", "upstream_unavailable", None, None, "nobody listens there", 1.0, 2.0)
+
+    idle = (await entries(house, snapshot()))["far"]
+    waited_for = (await entries(house, snapshot(queue=[QueueEntry("far", 2, 1.0)])))["far"]
+    alone = (await entries(house, snapshot(failures=[left])))["far"]
+
+    assert idle["status"] == waited_for["status"] == {"value": "loaded", "args": []}
+    assert "meta" not in idle
+    assert alone["status"] == {
+        "value": "unloaded",
+        "args": [],
+        "failed": True,
+        "reason": "upstream_unavailable: nobody listens there",
+    }
+
+
 async def test_nothing_is_listed_when_the_scheduler_is_away(house, presets):
     async with house(never_asked) as h:
         h.scheduler.away = True

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from proxy.event_words import Part, download_events, events_of
-from scheduler.protocol import Ended, Happened, InstanceState
+from scheduler.protocol import Ended, Failure, Happened, InstanceState
 
 
 def instance(state: str, **more: Any) -> InstanceState:
@@ -115,3 +115,13 @@ def test_a_frame_is_one_line_of_data_whatever_a_name_holds():
     assert sent.endswith(b"}\n\n")
     assert sent.count(b"\n") == 3
     assert json.loads(sent.split(b"data: ")[1])["model"] == "a\nb"
+
+
+def test_what_runs_elsewhere_is_loaded_unless_it_is_left_alone():
+    failure = Failure("m", "upstream_unavailable", None, None, "nobody listens there", 1.0, 2.0)
+
+    assert told(remote=True)["data"] == {"status": "loaded", "detail": "remote"}
+    assert told(remote=True, failure=failure)["data"] == {
+        "status": "unloaded",
+        "reason": "upstream_unavailable: nobody listens there",
+    }
