@@ -65,7 +65,7 @@ class ClientSocket:
         ]
         self._receive = receive
         self._send = send
-        self._answer = http_answer(scope, self._tell)
+        self._can_answer = can_answer(scope)
         self._accepted = False
         self._closed = False
         self._follower: asyncio.Task[None] | None = None
@@ -124,16 +124,20 @@ class ClientSocket:
 
     async def refuse(self, refused: Refused, dialect: Dialect) -> None:
         """By an HTTP answer, or once accepted by closing it. Raises ClientClosed."""
-        if self._accepted:
-            await self.close(Closing(refusing_code(refused), f"{refused.code}: {refused.message}"))
+        if self._can_answer and not self._accepted:
+            answer = http_answer(self._tell)
+            await send_refusal(answer, refused, dialect, "", self.request_id.encode())
         else:
-            await send_refusal(self._answer, refused, dialect, "", self.request_id.encode())
+            await self.close(closing_for(refused))
 
     async def answer(self, status: int, headers: RawHeaders, body: bytes) -> None:
         """Refuse it as a child did. Raises ClientClosed."""
-        start = {"type": "http.response.start", "status": status, "headers": list(headers)}
-        await self._answer(start)
-        await self._answer({"type": "http.response.body", "body": body})
+        if not self._can_answer:
+            await self.close(Closing(POLICY, f"the model answers with status {status}"))
+            return
+        answer = http_answer(self._tell)
+        await answer({"type": "http.response.start", "status": status, "headers": list(headers)})
+        await answer({"type": "http.response.body", "body": body})
 
     async def _tell(self, message: dict[str, Any]) -> None:
         try:
@@ -156,25 +160,27 @@ async def _nobody() -> None:
     return None
 
 
-def http_answer(scope: Any, send: Send) -> Send:
-    """Takes an HTTP answer, and refuses a WebSocket's handshake with it as far as the server can;
-    another server answers 403, whatever it is told."""
-    can_answer = HTTP_ANSWERS in (scope.get("extensions") or {})
+def can_answer(scope: Any) -> bool:
+    """Whether the server refuses a WebSocket's handshake with the answer that it is given; another
+    one answers 403, whatever it is told."""
+    return HTTP_ANSWERS in (scope.get("extensions") or {})
+
+
+def http_answer(send: Send) -> Send:
+    """Takes an HTTP answer, and refuses a handshake with it."""
 
     async def answer(message: dict[str, Any]) -> None:
-        if can_answer:
-            await send({**message, "type": f"websocket.{message['type']}"})
-        elif message["type"] == "http.response.start":
-            code = TRY_AGAIN if message["status"] in (429, 503) else POLICY
-            await send({"type": "websocket.close", "code": code, "reason": str(message["status"])})
+        await send({**message, "type": f"websocket.{message['type']}"})
 
     return answer
 
 
-def refusing_code(refused: Refused) -> int:
+def closing_for(refused: Refused) -> Closing:
+    """What stands for a refusal where only a WebSocket can be closed."""
+    code = TRY_AGAIN if refused.kind.retry else POLICY
     if refused.code == "shutting_down":
-        return RESTART
-    return TRY_AGAIN if refused.kind.retry else POLICY
+        code = RESTART
+    return Closing(code, f"{refused.code}: {refused.message}")
 
 
 def fitting(reason: str) -> str:

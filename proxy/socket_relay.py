@@ -62,8 +62,11 @@ class SocketRelay:
         try:
             ending = await self._until_it_ends(watch)
         finally:
-            closing = await self._end_lease(ending)
-            await self._say_goodbye(ending.by, closing)
+            try:
+                closing = ending.closing or await self._how_it_died()
+                await self._say_goodbye(ending.by, closing)
+            finally:
+                await self._lease.release()
 
     async def _until_it_ends(self, watch: Watch) -> Ending:
         works: list[Coroutine[Any, Any, None]] = [
@@ -134,11 +137,8 @@ class SocketRelay:
             elif wanted.is_set():
                 raise Ending("nobody", closing)
 
-    async def _end_lease(self, ending: Ending) -> Closing:
-        """What is to be told, of a child that died with how it did."""
-        if ending.closing is not None:
-            await self._lease.release()
-            return ending.closing
+    async def _how_it_died(self) -> Closing:
+        """What is to be told of a child that has gone without a word. Ends the lease."""
         ended = await self._lease.release(died=True)
         if self._lease.lost.is_set():
             return LOST

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any
 
-from proxy.client_socket import http_answer
+from proxy.client_socket import can_answer, closing_for, fitting, http_answer
 from proxy.relay import AnswerCut
 from routerproj import guard_rules as rules
 from routerproj.logs import request_id
@@ -255,9 +255,14 @@ class Exchange:
 
 
 async def _refuse_socket(scope: Scope, send: Send, error: Refused, identifier: str) -> None:
-    status, headers, body = refusal(error, identifier)
-    answer = http_answer(scope, send)
     with suppress(OSError):  # it has gone
+        if not can_answer(scope):
+            told = closing_for(error)
+            closing = {"code": told.code, "reason": fitting(told.reason)}
+            await send({"type": "websocket.close", **closing})
+            return
+        answer = http_answer(send)
+        status, headers, body = refusal(error, identifier)
         await answer({"type": "http.response.start", "status": status, "headers": headers})
         await answer({"type": "http.response.body", "body": body})
 

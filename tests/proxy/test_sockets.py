@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from openai import AsyncOpenAI
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 
@@ -429,3 +430,23 @@ async def test_a_stop_closes_the_quiet_at_once_and_the_others_in_time(tmp_path: 
 
         assert (status, json.loads(body)["error"]["code"]) == (503, "shutting_down")
         assert house.scheduler.held == []
+
+
+async def test_openais_client_opens_one(tmp_path: Path) -> None:
+    async def session(child: ServerConnection) -> None:
+        async for message in child:
+            asked = json.loads(message)
+            await child.send(json.dumps({"type": "session.updated", "session": asked["session"]}))
+
+    async with socket_house(tmp_path, session, keys=OneKey()) as house:
+        client = AsyncOpenAI(
+            api_key="good",
+            base_url=f"http://127.0.0.1:{house.port}/v1",
+            websocket_base_url=f"ws://127.0.0.1:{house.port}/v1",
+        )
+        async with client, client.realtime.connect(model="tiny") as connection:
+            await connection.session.update(session={"type": "realtime", "instructions": "hush"})
+            event = await connection.recv()
+
+        assert event.type == "session.updated"
+        assert house.scheduler.asked[0].preset == "tiny"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.endpoints import CHANGES, ENDPOINTS, NOT_CARRIED, REFUSED
+from proxy.endpoints import CHANGES, ENDPOINTS, NOT_CARRIED, REFUSED, SOCKETS
 
 ROOT = Path(__file__).resolve().parents[3]
 ENDPOINT = re.compile(r"`(GET|POST|DELETE|PUT|PATCH) (/[^` ]*)`")
@@ -54,7 +54,7 @@ ENDPOINTS_TABLE = rows("docs/compatibility.md", "Endpoints")
 def answered() -> set[tuple[str, str]]:
     """Every method and path that the gateway knows, HEAD aside, which is answered as GET is."""
     known = {(method, path) for path, each in ENDPOINTS.items() for method in each.methods}
-    known |= {*CHANGES, *REFUSED}
+    known |= {*CHANGES, *REFUSED, *(("GET", path) for path in SOCKETS)}
     return {(method, path.rstrip("/")) for method, path in known if method != "HEAD"}
 
 
