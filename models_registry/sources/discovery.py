@@ -18,7 +18,9 @@ from django.db.models import Q
 from django.utils import timezone
 
 from models_registry import bulk
+from models_registry.history import WITH_ITS_OWNER
 from models_registry.ini import preset_file
+from models_registry.ini.file_rows import REASON as BY_PRESETS_FILE
 from models_registry.ini.file_rows import PresetsReport
 from models_registry.models import Alias, ModelFile, Preset, RegistryRevision, Source
 from models_registry.sources.discovery_plan import FileRow, Plan, PresetRow, Rows, plan
@@ -150,7 +152,9 @@ def _report(reading: Reading, done: list[Plan]) -> Report:
 
 
 def _updated(made: Plan) -> set[str]:
-    return {*made.changed_files, *made.turned_presets, *made.stale_options} - {*made.returned}
+    named = set(made.new_aliases.values()) - made.new_presets.keys()
+    changed = {*made.changed_files, *made.turned_presets, *made.stale_options}
+    return changed - {*made.returned} | named
 
 
 def _rows(with_file: bool) -> Rows:
@@ -171,7 +175,7 @@ def _rows(with_file: bool) -> Rows:
     for name, options in from_ollama.values_list("name", "file_options"):
         presets[name].options = options
     aliases = dict(Alias.objects.order_by().values_list("name", "preset__model_file__path"))
-    return Rows(files, presets, aliases, _is_persons, presets_file=with_file)
+    return Rows(files, presets, aliases, _is_persons, _is_freed, presets_file=with_file)
 
 
 def _is_persons(path: str) -> bool:
@@ -181,6 +185,17 @@ def _is_persons(path: str) -> bool:
     by_someone = Q(history_user__isnull=False) | Q(history_change_reason__isnull=False)
     edits = history.filter(by_someone, id__in=row, history_type="~")
     return bool(edits.exclude(history_change_reason=REASON).exists())
+
+
+def _is_freed(alias: str) -> bool:
+    """Whether it was renamed, or deleted for its own sake: it does not come back then."""
+    history: Any = getattr(Alias, "history")  # noqa: B009
+    last = history.filter(name=alias).order_by("-history_id").first()
+    if last is None:
+        return False
+    return last.history_type != "-" or last.history_change_reason not in (
+        WITH_ITS_OWNER, BY_PRESETS_FILE,
+    )  # fmt: skip
 
 
 def _apply(made: Plan) -> None:

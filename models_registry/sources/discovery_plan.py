@@ -50,13 +50,15 @@ class PresetRow:
 @dataclass(slots=True)
 class Rows:
     """The registry: files by path, presets by name, the path that each alias leads to. `is_persons`
-    says of a path whether somebody has chosen its projector or draft model by hand. With a presets
-    file, that file lays its own options over what the sources say: they are not compared here."""
+    says of a path whether somebody has chosen its projector or draft model by hand, `is_freed` of
+    an alias that is not there whether somebody took it away by hand. With a presets file, that file
+    lays its own options over what the sources say: they are not compared here."""
 
     files: dict[str, FileRow]
     presets: dict[str, PresetRow]
     aliases: dict[str, str]
     is_persons: Callable[[str], bool]
+    is_freed: Callable[[str], bool]
     presets_file: bool = False
 
 
@@ -89,6 +91,7 @@ class Plan:
             or self.missing
             or self.new_presets
             or self.turned_presets
+            or self.new_aliases
             or self.stale_options
         )
 
@@ -135,6 +138,7 @@ class _Planner:
                 self._turn(own, source, found)
             elif own.source == source == Source.OLLAMA:
                 self._set_options(own, found)
+            self._give_names(own, found)
         elif len(self._plan.new_files) >= self._most_new and row is None:
             self._plan.is_whole = False
         elif not self._has_enough(found):
@@ -273,6 +277,14 @@ class _Planner:
                 self._plan.conflicts.append(f"{name}: {alias!r} is taken, so it is no alias of it")
             else:
                 self._plan.new_aliases[alias] = name
+                self._rows.aliases[alias] = found.path
+
+    def _give_names(self, preset: PresetRow, found: FoundModel) -> None:
+        """Those that another one had which is gone: `user/repo`, of the quantisation it meant."""
+        for alias in found.aliases:
+            is_taken = alias in self._rows.presets or alias in self._rows.aliases
+            if not is_taken and not self._rows.is_freed(alias):
+                self._plan.new_aliases[alias] = preset.name
                 self._rows.aliases[alias] = found.path
 
     def _set_options(self, preset: PresetRow, found: FoundModel) -> None:

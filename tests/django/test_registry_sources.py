@@ -289,7 +289,8 @@ def test_a_download_whose_file_is_gone_is_marked_and_comes_back(
 def test_a_download_is_not_offered_twice_by_the_cache(stage: Stage) -> None:
     path = stage.hub.add("user/repo", "m-Q8_0.gguf")
     row = ModelFile.objects.create(path=str(path), source=Source.DOWNLOAD, size=8)
-    make_preset("user/repo:Q8_0", row, source=Source.DOWNLOAD)
+    preset = make_preset("user/repo:Q8_0", row, source=Source.DOWNLOAD)
+    Alias.objects.create(name="user/repo", preset=preset)
 
     assert not stage.scan().changed
 
@@ -372,6 +373,46 @@ def test_the_stores_parameters_lie_below_the_presets_files_options(
     file.write_text("")
     stage.scan(presets_file=file)
     assert Preset.objects.get().file_options == {"temperature": "0.5", "ctx-size": "4096"}
+
+
+def test_the_short_name_goes_to_the_quantisation_that_is_left(stage: Stage) -> None:
+    for tag in ("Q8_0", "Q4_0"):
+        stage.hub.add("user/repo", f"m-{tag}.gguf")
+    stage.scan()
+    assert Alias.objects.get().preset.name == "user/repo:Q8_0"
+    ModelFile.objects.get(presets__name="user/repo:Q8_0").delete()
+    for link in stage.hub.folder.rglob("m-Q8_0.gguf"):
+        link.unlink()
+
+    report = stage.scan()
+
+    assert report.updated == ["user/repo:Q4_0"]
+    assert Alias.objects.get(name="user/repo").preset.name == "user/repo:Q4_0"
+    assert not stage.scan().changed
+
+
+@pytest.mark.parametrize("how", ["deleted", "renamed", "taken"])
+def test_a_short_name_that_a_person_took_away_does_not_come_back(stage: Stage, how: str) -> None:
+    stage.hub.add("user/repo", "m-Q8_0.gguf")
+    stage.scan()
+    alias = Alias.objects.get()
+    if how == "deleted":
+        alias.delete()
+    elif how == "renamed":
+        alias.name = "mine"
+        alias.save()
+    else:
+        alias.preset = make_preset("other", make_model_file(stage.folder.parent / "o.gguf"))
+        alias.save()
+
+    assert not stage.scan().changed
+
+    left = set(Alias.objects.values_list("name", "preset__name"))
+    assert left == {
+        "deleted": set(),
+        "renamed": {("mine", "user/repo:Q8_0")},
+        "taken": {("user/repo", "other")},
+    }[how]  # fmt: skip
 
 
 def test_a_broken_write_leaves_nothing_half_done(

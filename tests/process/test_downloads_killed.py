@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -22,6 +23,7 @@ from tests.support.prepared import MANAGE, clean_environment, first_state
 pytestmark = pytest.mark.slow
 
 KILLS = 20
+KILLS_OF_THE_JOBS_PROCESS = 3
 CONTENT = b"GGUF" + random.Random(1).randbytes(3 << 20)
 SPEED = 1 << 20
 """Bytes a second: the whole takes three seconds, however often it is interrupted."""
@@ -138,16 +140,65 @@ def test_twenty_kills_at_random_moments_never_spoil_the_file_and_it_is_always_re
         time.sleep(moments.uniform(0.0, 0.2))
         os.kill(pid, signal.SIGKILL)
         worker.wait(pid)
-        for path in worker.models(repo):
-            assert path.read_bytes() == CONTENT, "a file that is not whole has its name"
-        for part in worker.parts(repo):
-            kept = part.read_bytes()
-            assert kept == CONTENT[: len(kept)], "the unfinished file is spoilt"
-            assert len(kept) >= seen, "what had come was thrown away"
-            seen = len(kept)
+        seen = sound(worker, repo, seen)
 
     worker.run(f"work.work({download})")
 
+    check_whole(worker, serving, repo, download)
+
+
+def test_the_jobs_process_itself_may_be_killed_and_its_successor_goes_on(
+    worker: Worker, serving: Hub, repo: str
+) -> None:
+    moments = random.Random()
+    seen = 0
+    serving.bytes_per_second = SPEED // 2
+    download = worker.create(repo)
+    for _ in range(KILLS_OF_THE_JOBS_PROCESS):
+        asked = len(serving.asked_for("/cdn/"))
+        with jobs_process(worker):
+            eventually(
+                lambda asked=asked: len(serving.asked_for("/cdn/")) > asked,
+                "bytes are asked for",
+                60,
+            )
+            time.sleep(moments.uniform(0.0, 0.5))
+        seen = sound(worker, repo, seen)
+
+    serving.bytes_per_second = 0
+    with jobs_process(worker):
+        eventually(lambda: worker.row(download)["state"] == "done", "all has come", 60)
+
+    check_whole(worker, serving, repo, download)
+
+
+@contextlib.contextmanager
+def jobs_process(worker: Worker) -> Iterator[None]:
+    """A real one, killed at the end of the block."""
+    process = subprocess.Popen(
+        [sys.executable, str(MANAGE), "runjobs"], env=worker.environment, stdout=subprocess.DEVNULL
+    )
+    try:
+        yield
+        assert process.poll() is None, "it ended by itself"
+    finally:
+        process.kill()
+        process.wait(30)
+
+
+def sound(worker: Worker, repo: str, seen: int) -> int:
+    """How much has come, which is all that `seen` says and is not spoilt."""
+    for path in worker.models(repo):
+        assert path.read_bytes() == CONTENT, "a file that is not whole has its name"
+    for part in worker.parts(repo):
+        kept = part.read_bytes()
+        assert kept == CONTENT[: len(kept)], "the unfinished file is spoilt"
+        assert len(kept) >= seen, "what had come was thrown away"
+        seen = len(kept)
+    return seen
+
+
+def check_whole(worker: Worker, serving: Hub, repo: str, download: int) -> None:
     row = worker.row(download)
     assert (row["state"], row["error"]) == ("done", "")
     assert row["bytes_done"] == len(CONTENT)
