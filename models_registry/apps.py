@@ -8,9 +8,10 @@ class ModelsRegistryConfig(AppConfig):
     verbose_name = "Models"
 
     def ready(self) -> None:
-        from models_registry import history, indexing, revision, upstream_keys
+        from models_registry import history, indexing, revision, ungrouping, upstream_keys
 
         revision.connect()
         history.connect()
         indexing.connect()
+        ungrouping.connect()
         upstream_keys.connect()

@@ -15,6 +15,7 @@ from models_registry.access import Asker
 from models_registry.editing import check_restricted
 from models_registry.errors import ImportRefused
 from models_registry.imports.plan import ImportReport
+from models_registry.ini.text import first_told
 from models_registry.model_paths import files_state
 from models_registry.models import Alias, GlobalPreset, Group, ModelFile, Preset
 from models_registry.options.inheritance import global_row
@@ -42,6 +43,7 @@ def imported(
                 f"it makes or changes {staging.presets_written} presets, where one import does at "
                 f"most {MOST_PRESETS}: import it in parts"
             )
+        report.notes = first_told(report.notes)
         report.dry_run = dry_run
         return _Import(staging, report)
 

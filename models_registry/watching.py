@@ -9,6 +9,7 @@ from pathlib import Path
 
 from django.db import DatabaseError, close_old_connections
 
+from models_registry.sources.discovery import Report
 from models_registry.sources.reading import Reading, configured_places, read_sources
 from models_registry.tasks import rescan_sources
 
@@ -77,7 +78,19 @@ def look(seen: Reading | None) -> Reading | None:
     finally:
         close_old_connections()
     if report.changed or report.faults:
-        for line in report.lines():
+        _tell(report)
+    return reading
+
+
+_told: set[str] = set()
+
+
+def _tell(report: Report) -> None:
+    """What still stands was told when it came."""
+    lines = report.lines()
+    for line in lines:
+        if line == lines[0] or line not in _told:
             log = logger.warning if line in report.faults else logger.info
             log("rescan: %s", line)
-    return reading
+    _told.clear()
+    _told.update(lines)

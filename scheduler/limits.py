@@ -29,6 +29,7 @@ def device_limits() -> Limits:
         budgets=budgets | dict(fixed.budgets),
         margins={**(margins if fixed.margin_each is None else {}), **fixed.margins},
         margin_each=fixed.margin_each,
+        spelled={row.device.lower(): row.device for row in rows} | dict(fixed.spelled),
     )
 
 

@@ -12,7 +12,8 @@ from models_registry.downloads import targets, tokens
 from models_registry.downloads.choosing import SIDECARS
 from models_registry.downloads.jobs import enqueue
 from models_registry.downloads.places import state_folder
-from models_registry.downloads.work import drop_parts
+from models_registry.downloads.planned import Refused
+from models_registry.downloads.work import check_host, drop_parts
 from models_registry.errors import ManagementRefused
 from models_registry.models import Download
 from models_registry.naming import LONGEST_NAME
@@ -169,6 +170,10 @@ def check(kind: str, target: str, revision: str, sidecars: Sequence[str], token:
         targets.check_revision(kind, revision)
     except targets.BadTarget as error:
         raise ManagementRefused("validation_failed", str(error), "revision") from error
+    try:
+        check_host(kind, target)
+    except Refused as error:
+        raise ManagementRefused("validation_failed", str(error), "target") from error
     if unknown := [each for each in sidecars if each not in SIDECARS]:
         raise ManagementRefused(
             "validation_failed", f"{unknown[0]!r} is none of {', '.join(SIDECARS)}.", "sidecars"

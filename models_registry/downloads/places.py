@@ -6,7 +6,9 @@ import contextlib
 import errno
 import hashlib
 import os
+import re
 import secrets
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -67,7 +69,7 @@ def point(link: Path, at: Path) -> None:
     target = Path(os.path.relpath(at, link.parent))
     if link.is_symlink() and link.readlink() == target:
         return
-    made = link.with_name(f".{secrets.token_hex(8)}")
+    made = _unfinished(link.parent)
     try:
         made.symlink_to(target)
     except OSError as error:
@@ -82,13 +84,30 @@ def point(link: Path, at: Path) -> None:
 def write_whole(file: Path, text: str) -> None:
     """The old content or the new one, never half of it."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    made = file.with_name(f".{secrets.token_hex(8)}")
+    made = _unfinished(file.parent)
     with made.open("w") as written:
         written.write(text)
         written.flush()
         os.fsync(written.fileno())
     made.replace(file)
     sync_folder(file.parent)
+
+
+_UNFINISHED = re.compile(r"\.corral-[0-9a-f]{16}")
+
+
+_BEGUN = time.time()
+
+
+def _unfinished(folder: Path) -> Path:
+    """For a link, or a small file, that gets its name in a moment. What a process left that was
+    killed in that moment goes: whatever it was about to do is done again."""
+    for file in folder.iterdir():
+        if _UNFINISHED.fullmatch(file.name):
+            with contextlib.suppress(FileNotFoundError):
+                if file.lstat().st_mtime < _BEGUN:
+                    file.unlink()
+    return folder / f".corral-{secrets.token_hex(8)}"
 
 
 def sync_folder(folder: Path) -> None:

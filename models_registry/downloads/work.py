@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from models_registry import ports
 from models_registry.downloads import hub, ollama, targets, tokens, url
-from models_registry.downloads.addresses import Rules, rules_of
+from models_registry.downloads.addresses import Rules, origin_of, rules_of
 from models_registry.downloads.offering import offer
 from models_registry.downloads.places import (
     free_bytes,
@@ -210,6 +210,16 @@ def _source(row: Download) -> Source:
         registry = settings.CORRAL_OLLAMA_REGISTRY
         return Source(_rules(registry), _anywhere_public(registry), {})
     return Source(_rules(), None, _bearer(row))
+
+
+def check_host(kind: str, target: str) -> None:
+    """Raises Refused where the target names a host that downloads may not use: it need not be
+    asked for to know that."""
+    parsed = targets.parse(kind, target)
+    if isinstance(parsed, targets.UrlTarget):
+        _rules().check(origin_of(parsed.url))
+    elif isinstance(parsed, targets.OllamaTarget) and parsed.host:
+        _rules(settings.CORRAL_OLLAMA_REGISTRY).check(origin_of(f"https://{parsed.host}"))
 
 
 def _rules(*trusted: str) -> Rules:

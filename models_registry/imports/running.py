@@ -10,7 +10,7 @@ from django.core.management.base import CommandError, OutputWrapper
 from models_registry.access import Asker
 from models_registry.errors import ImportRefused
 from models_registry.imports.applying import apply
-from models_registry.imports.plan import Plan
+from models_registry.imports.plan import ImportReport, Plan
 
 LARGEST = 4 << 20
 """Bytes: more than any of these files has."""
@@ -22,15 +22,22 @@ def import_file(
     file: Path, plan: Callable[[str], Plan], stdout: OutputWrapper, *, dry_run: bool
 ) -> None:
     """Say line by line what was done. Raises CommandError for a file that cannot be read, and at
-    the end where nothing of it could be added."""
+    the end where something of it was not taken."""
     try:
         report = apply(plan(_text(file)), OPERATOR, dry_run=dry_run)
     except ImportRefused as refused:
         raise CommandError(f"{file}: {refused}. Nothing was changed.") from refused
-    for line in report.lines():
-        stdout.write(line)
+    tell(report, file, stdout)
     if not report.added:
         raise CommandError(f"{file}: nothing of it was added.")
+
+
+def tell(report: ImportReport, file: Path, stdout: OutputWrapper) -> None:
+    """Raises CommandError, so that the command exits with 1, where something was not taken."""
+    for line in report.lines():
+        stdout.write(line)
+    if report.skipped:
+        raise CommandError(f"{file}: {len(report.skipped)} of its models were not taken.")
 
 
 def _text(file: Path) -> str:

@@ -22,7 +22,8 @@ LLAMA_CPP_KNOWS = frozenset({"load-on-startup", "stop-timeout", "dedup-cache-mod
 _HEAD = """\
 # Presets of Corral, in the form of llama.cpp's --models-preset files. Lines that begin with
 # `# corral:` are Corral's own, and comments to llama.cpp. What a preset has from its base stands in
-# its own section.
+# its own section. Environment variables, request filters and groups cannot be written here: a
+# section whose preset has some says so at its end.
 """
 
 _NOT_CARRIED = {

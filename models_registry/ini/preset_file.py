@@ -42,7 +42,9 @@ def read(path: Path) -> PresetsFile:
             ignore_unknown=settings.CORRAL_MODELS_PRESET_IGNORE_UNKNOWN,
         )
     except IniError as error:
-        raise ImportRefused("\n".join(f"{path}: {fault}" for fault in error.faults)) from error
+        raise ImportRefused(
+            "\n".join(f"{path}: {line}" for line in str(error).splitlines())
+        ) from error
 
 
 def _contents(path: Path) -> bytes:

@@ -12,7 +12,7 @@ The key `version` is kept for llama.cpp's own use, and says nothing wherever it 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 LONGEST_FILE = 4 << 20  # characters
@@ -40,11 +40,22 @@ class Fault:
         return f"line {self.line}, column {self.column}: {self.message}"
 
 
+MOST_TOLD = 100
+"""Of faults, or of warnings: whoever has more mends these first."""
+
+
+def first_told(lines: Sequence[object]) -> list[str]:
+    """MOST_TOLD of them, and how many more there are."""
+    told = [str(line) for line in lines[:MOST_TOLD]]
+    return [*told, f"and {len(lines) - MOST_TOLD} more"] if len(lines) > MOST_TOLD else told
+
+
 class IniError(Exception):
-    """The text is no INI file of presets; `faults` are all that is wrong, in their order."""
+    """The text is no INI file of presets; `faults` are all that is wrong, in their order, of which
+    the message has the first."""
 
     def __init__(self, faults: list[Fault]) -> None:
-        super().__init__("\n".join(map(str, faults)))
+        super().__init__("\n".join(first_told(faults)))
         self.faults = faults
 
 

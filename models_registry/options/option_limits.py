@@ -14,7 +14,7 @@ _NGRAMS = ("ngram-mod-n-match", "ngram-simple-size-n", "ngram-simple-size-m", "n
 
 RANGES = {
     "parallel": (1, 256),
-    "ctx-size": (0, 1 << 24),
+    "ctx-size": (2, 1 << 24),
     "main-gpu": (-1, 255),
     "batch-size": (2, 1 << 20),
     "ubatch-size": (1, 1 << 20),
@@ -37,9 +37,9 @@ RANGES = {
 }
 """What nobody means is a slip of the finger. The engine itself starts with no more than 256 slots,
 and takes any context until its memory is not there; -1 is no GPU. It does not start with a sleep
-after 0 seconds, nor with a batch of one token."""
+after 0 seconds, nor with a batch or a context of one token."""
 
-AUTO = {"parallel": -1, "sleep-idle-seconds": -1}
+AUTO = {"ctx-size": 0, "parallel": -1, "sleep-idle-seconds": -1}
 """Beyond the range, and yet taken: the engine's word for its own choice, or for never."""
 
 LAST_TOKENS = frozenset({"repeat-last-n", "dry-penalty-last-n"})

@@ -82,8 +82,11 @@ def _integer(option: Option, text: str, name: str) -> str:
         raise OptionError(name, f"takes a whole number{words}, not {_quoted(text)}")
     number = int(text)
     least, most = _range(option)
-    if not least <= number <= most and number != AUTO.get(option.key):
-        raise OptionError(name, f"takes a whole number from {least} to {most}, not {_quoted(text)}")
+    own = AUTO.get(option.key)
+    if not least <= number <= most and number != own:
+        words = "" if own is None else f", or {own}"
+        told = f"takes a whole number from {least} to {most}{words}, not {_quoted(text)}"
+        raise OptionError(name, told)
     return str(number)
 
 

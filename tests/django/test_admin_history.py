@@ -188,7 +188,7 @@ def test_who_may_only_look_sees_the_history_and_cannot_go_back(
     user = User.objects.create_user("looker", is_staff=True)
     user.user_permissions.add(Permission.objects.get(codename="view_preset"))
     client.force_login(user)
-    Preset.objects.update(ctx_size=1)
+    Preset.objects.update(ctx_size=16)
     url = version_url(Preset.history.get())
 
     assert client.get(history_of(preset)).status_code == 200

@@ -278,3 +278,20 @@ def test_secrets_are_shown_to_superusers_alone(admin_client: Client, preset: Pre
 @pytest.mark.parametrize("name", ["API_KEY", "hf_token", "MY_SECRET", "PASSWORD", "AUTH_HEADER"])
 def test_what_is_called_like_a_secret_is_masked(name: str) -> None:
     assert masked(f"{name}=a=b\nOTHER=1\nnonsense") == f"{name}=••••\nOTHER=1\nnonsense"
+
+
+def test_a_group_that_is_deleted_leaves_a_version_in_its_presets_histories(
+    admin_client: Client, preset: Preset
+) -> None:
+    preset.group = Group.objects.create(name="big")
+    preset.save()
+
+    done = admin_client.post(page("group", preset.group.pk, "delete"), {"post": "yes"})
+
+    assert done.status_code == 302
+    now = Preset.objects.get()
+    assert (now.group, now.version) == (None, preset.version + 1)
+    record = Preset.history.first()
+    assert (record.group_id, record.version) == (None, now.version)
+    assert record.history_change_reason == "the group big was deleted"
+    assert record.history_user.username == "admin"

@@ -120,7 +120,7 @@ def test_a_renamed_preset_keeps_its_old_name_as_an_alias(manager, preset):
 def test_a_rename_that_fails_changes_nothing(manager, preset):
     make_preset("taken", preset.model_file)
 
-    answer = manager.patch(f"/presets/{preset.name}", {"name": "taken", "ctx_size": 1})
+    answer = manager.patch(f"/presets/{preset.name}", {"name": "taken", "ctx_size": 16})
 
     assert (answer.status, answer.param) == (422, "name")
     assert not Alias.objects.exists()
@@ -153,7 +153,7 @@ def test_every_change_raises_the_revision(manager, preset, tmp_path):
     file = make_model_file(tmp_path / "b.gguf")
     for ask in (
         lambda: manager.post("/presets", {"name": "b", "model_file": file.pk}),
-        lambda: manager.patch("/presets/b", {"ctx_size": 1}),
+        lambda: manager.patch("/presets/b", {"ctx_size": 16}),
         lambda: manager.post("/presets/b/pin"),
         lambda: manager.post("/aliases", {"name": "c", "preset": "b"}),
         lambda: manager.delete("/aliases/c"),
@@ -170,7 +170,7 @@ def test_the_scheduler_is_told_of_a_change_once_it_is_committed(scheduler, tmp_p
     row = make_preset("a", make_model_file(tmp_path / "a.gguf"))
     told = scheduler.times("Reload")
 
-    assert Manager(admin_key()).patch("/presets/a", {"ctx_size": 1}).status == 200
+    assert Manager(admin_key()).patch("/presets/a", {"ctx_size": 16}).status == 200
     assert scheduler.times("Reload") == told + 1
     assert Preset.objects.get(pk=row.pk).ctx_size == 1
 

@@ -113,7 +113,7 @@ def test_without_a_scheduler_nothing_live_is_invented(manager, scheduler, path):
 def test_rows_are_edited_while_the_scheduler_is_away(manager, preset, scheduler):
     scheduler.socket.unlink()
 
-    assert manager.patch(PATH, {"ctx_size": 1}).status == 200
+    assert manager.patch(PATH, {"ctx_size": 16}).status == 200
 
 
 def test_the_status_says_that_the_scheduler_is_away(manager, scheduler):

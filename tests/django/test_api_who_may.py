@@ -184,7 +184,7 @@ def test_staff_may_do_what_their_permission_says_and_no_more(preset):
     assert manager.get("/presets").status == 200
     assert manager.get(f"/presets/{preset.name}/effective").status == 200
     assert manager.post(f"/presets/{preset.name}/load").status == 403
-    assert manager.patch(f"/presets/{preset.name}", {"ctx_size": 1}).status == 403
+    assert manager.patch(f"/presets/{preset.name}", {"ctx_size": 16}).status == 403
     assert manager.get("/keys").status == 403
 
 

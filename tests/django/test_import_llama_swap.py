@@ -368,13 +368,15 @@ def test_the_command_says_line_by_line_what_it_did(
     file.write_text(text.replace("-m embed.gguf", "-m ${env.FROM_HERE}"))
     out = io.StringIO()
 
-    call_command("import_llama_swap", str(file), "--dry-run", stdout=out)
+    with pytest.raises(CommandError, match="2 of its models were not taken"):
+        call_command("import_llama_swap", str(file), "--dry-run", stdout=out)
     assert out.getvalue().startswith("would add qwen\nwould add embed\nnot taken: boxed: ")
     assert not Preset.objects.exists()
 
-    call_command("import_llama_swap", str(file), stdout=out)
+    with pytest.raises(CommandError, match="2 of its models were not taken"):
+        call_command("import_llama_swap", str(file), stdout=out)
     assert Preset.objects.count() == 2
-    with pytest.raises(CommandError, match="nothing of it was added"):
+    with pytest.raises(CommandError, match="4 of its models were not taken"):
         call_command("import_llama_swap", str(file), stdout=out)
     with pytest.raises(CommandError, match="cannot be read: No such file"):
         call_command("import_llama_swap", str(tmp_path / "no.yaml"), stdout=out)

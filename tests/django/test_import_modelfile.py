@@ -175,7 +175,7 @@ def test_the_command_takes_paths_from_the_files_own_folder(tmp_path: Path) -> No
 
     assert out.getvalue() == "would add brief\nadded brief\n"
     assert Preset.objects.get().ctx_size == 512
-    with pytest.raises(CommandError, match="nothing of it was added"):
+    with pytest.raises(CommandError, match="1 of its models were not taken"):
         call_command("import_modelfile", str(file), "--name", "brief", stdout=out)
     file.write_text("FROM\n")
     with pytest.raises(CommandError, match="line 1: FROM names no model"):

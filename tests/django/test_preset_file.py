@@ -71,9 +71,9 @@ def test_a_file_that_says_the_same_changes_nothing(file: Path) -> None:
 
 
 def test_only_what_changed_is_saved(file: Path) -> None:
-    take(file, "[a]\nm = a.gguf\nc = 1\n[b]\nm = a.gguf\nc = 1\n")
+    take(file, "[a]\nm = a.gguf\nc = 16\n[b]\nm = a.gguf\nc = 16\n")
 
-    report = take(file, "[a]\nm = a.gguf\nc = 1\n[b]\nm = a.gguf\nc = 2\n")
+    report = take(file, "[a]\nm = a.gguf\nc = 16\n[b]\nm = a.gguf\nc = 2\n")
 
     assert (report.added, report.changed, report.removed) == ([], ["b"], [])
     assert [preset.version for preset in Preset.objects.all()] == [1, 2]
@@ -84,11 +84,11 @@ def test_a_section_patches_what_was_found_or_made_under_its_name(file: Path) -> 
     make_preset("found", row, source=Source.MODELS_DIR)
     make_preset("made", row, ctx_size=7)
 
-    report = take(file, "[found]\nc = 1\n[made]\nc = 1\nthreads = 3\n")
+    report = take(file, "[found]\nc = 16\n[made]\nc = 16\nthreads = 3\n")
 
     assert report.changed == ["found", "made"]
     by_name = {spec.preset: " ".join(spec.argv) for spec in launch_specs()}
-    assert "--ctx-size 1" in by_name["found"]
+    assert "--ctx-size 16" in by_name["found"]
     assert "--ctx-size 7" in by_name["made"]
     assert "--threads 3" in by_name["made"]
     take(file, "")
@@ -97,10 +97,10 @@ def test_a_section_patches_what_was_found_or_made_under_its_name(file: Path) -> 
 
 def test_what_sources_say_of_a_preset_stays_below_what_the_file_says(file: Path) -> None:
     make_preset("o", make_model_file(file.parent / "o.gguf"), source=Source.OLLAMA)
-    file.write_text("[o]\nc = 1\n")
+    file.write_text("[o]\nc = 16\n")
 
     preset_file.apply(preset_file.read(file), {"o": {"ctx-size": "9", "top-k": "3"}})
-    assert Preset.objects.get().file_options == {"ctx-size": "1", "top-k": "3"}
+    assert Preset.objects.get().file_options == {"ctx-size": "16", "top-k": "3"}
     file.write_text("")
     preset_file.apply(preset_file.read(file), {"o": {"ctx-size": "9", "top-k": "3"}})
     assert Preset.objects.get().file_options == {"ctx-size": "9", "top-k": "3"}
@@ -136,8 +136,8 @@ def test_model_files_that_nobody_runs_any_more_go_with_the_last_section(file: Pa
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[a]\nc = 1\n", "line 1: [a] names no model: write `model = /path"),
-        ("c = 1\n", "line 1: [default] names no model"),
+        ("[a]\nc = 16\n", "line 1: [a] names no model: write `model = /path"),
+        ("c = 16\n", "line 1: [default] names no model"),
         ("[a]\nhf = u/r:Q4_0\n", "is not downloaded: u/r:Q4_0. Fetch it"),
         ("[taken]\nm = a.gguf\n", "taken is an alias of old: rename the section"),
         ("[old]\nm = a.gguf\n", "old runs"),
@@ -319,7 +319,7 @@ def test_every_row_that_the_file_makes_changes_or_takes_away_has_its_version(fil
 def test_somebody_who_saves_while_the_file_is_looked_at_is_not_written_over(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take(file, "[a]\nm = a.gguf\nc = 1\n")
+    take(file, "[a]\nm = a.gguf\nc = 16\n")
     looks = []
 
     def look(path: str) -> FilesState:
@@ -331,14 +331,14 @@ def test_somebody_who_saves_while_the_file_is_looked_at_is_not_written_over(
     monkeypatch.setattr(file_rows, "files_state", look)
     gguf(file.parent / "b.gguf")
 
-    report = take(file, "[a]\nm = a.gguf\nc = 1\n[b]\nm = b.gguf\n")
+    report = take(file, "[a]\nm = a.gguf\nc = 16\n[b]\nm = b.gguf\n")
 
     assert "b runs" in report.conflicts[0]
     assert Preset.objects.get(name="b").source == Source.ADMIN
 
 
 def test_what_a_person_set_is_never_touched(file: Path) -> None:
-    take(file, "[a]\nm = a.gguf\nc = 1\nthreads = 1\n")
+    take(file, "[a]\nm = a.gguf\nc = 16\nthreads = 1\n")
     preset = Preset.objects.get()
     preset.ctx_size, preset.extra_options = 9, "top-k = 3"
     preset.save()

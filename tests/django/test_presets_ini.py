@@ -74,7 +74,7 @@ def test_what_a_preset_says_otherwise_stays_unless_it_is_to_be_replaced(folder: 
     preset = make_preset(
         "a",
         make_model_file(folder / "old.gguf"),
-        ctx_size=1,
+        ctx_size=16,
         extra_options="# mine\ntemp = 0.1\nthreads-batch = 4\nno-mmap = 1",
         tags="t",
     )
@@ -90,9 +90,9 @@ def test_what_a_preset_says_otherwise_stays_unless_it_is_to_be_replaced(folder: 
     assert kept.added == ["b"]
     assert [skipped.name for skipped in kept.skipped] == ["[*]", "a"]
     assert "threads is 3, not 2" in kept.skipped[0].why
-    assert "ctx-size is 1, not 2" in kept.skipped[1].why
+    assert "ctx-size is 16, not 2" in kept.skipped[1].why
     preset.refresh_from_db()
-    assert (preset.ctx_size, preset.tags) == (1, "t")
+    assert (preset.ctx_size, preset.tags) == (16, "t")
 
     replaced = take(text, folder, replace=True)
 
@@ -128,7 +128,7 @@ def test_a_dry_run_says_it_and_does_nothing(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[a]\nc = 1\n", "names no model"),
+        ("[a]\nc = 16\n", "names no model"),
         ("[a]\nm = none.gguf\n", "This file cannot be read"),
         ("[a]\nm = a.gguf\nctk = q4_0\nctv = q4_0\nfa = off\n", "needs flash attention"),
         ("[taken]\nm = a.gguf\n", "An alias has this name"),
@@ -414,3 +414,33 @@ def test_the_headers_of_imported_files_are_read(
         take("[a]\nm = a.gguf\n", folder)
 
     assert ordered == ["index"]
+
+
+def test_of_thousands_of_faulty_lines_the_first_hundred_are_told(folder: Path) -> None:
+    text = "[a]\n" + "no key\n" * 20_000
+
+    with pytest.raises(ImportRefused) as refused:
+        take(text, folder)
+
+    lines = str(refused.value).splitlines()
+    assert lines[0].startswith("line 2, column 1")
+    assert (len(lines), lines[-1]) == (101, "and 19900 more")
+
+
+def test_of_hundreds_of_warnings_the_first_hundred_are_told(folder: Path) -> None:
+    text = "[a]\nm = a.gguf\n" + "".join(f"x-{number} = 1\n" for number in range(300))
+
+    notes = take(text, folder, ignore_unknown=True).notes
+
+    assert (len(notes), notes[-1]) == (101, "and 200 more")
+
+
+def test_an_export_says_what_it_cannot_carry(folder: Path) -> None:
+    row = make_model_file(folder / "x.gguf")
+    make_preset("a", row, environment="A=1", request_strip="seed")
+
+    text = export_ini()
+
+    head = text.partition("[a]")[0]
+    assert "Environment variables, request filters and groups cannot be written here" in head
+    assert "# not in this file: environment variables, request filters" in text

@@ -105,7 +105,7 @@ def test_the_fingerprint_changes_with_the_options_and_with_the_file(tmp_path: Pa
     preset.pinned = True
     preset.save()
     assert specs()["a"].fingerprint == first
-    preset.ctx_size = 1
+    preset.ctx_size = 16
     preset.save()
     second = specs()["a"].fingerprint
     gguf(tmp_path / "a.gguf", size=8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from pathlib import Path
@@ -97,3 +98,21 @@ def test_the_watch_looks_until_it_is_stopped_and_not_at_all_for_0_seconds(
     watch.join(30)
     assert not watch.is_alive()
     assert sources_watch(0, stop) is None
+
+
+def test_what_still_stands_is_logged_once(
+    rescans: list[int], tmp_path: Path, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings.CORRAL_MODELS_DIR = str(tmp_path / "models")
+    gguf(tmp_path / "models" / "a.gguf")
+    (tmp_path / "models" / "broken.gguf").symlink_to(tmp_path / "nowhere")
+    caplog.set_level(logging.INFO, logger="models_registry.watching")
+
+    seen = None
+    for name in ("b", "c"):
+        seen = watching.look(seen)
+        gguf(tmp_path / "models" / f"{name}.gguf")
+    watching.look(seen)
+
+    assert caplog.text.count("broken.gguf: cannot be read") == 1
+    assert [caplog.text.count(f"new: {name}") for name in "abc"] == [1, 1, 1]

@@ -73,7 +73,7 @@ def test_a_budget_larger_than_the_device_is_the_device_and_one_of_no_device_is_w
     said = "\n".join(running.output)
     assert "the budget of Host" in said
     assert "is larger than the device" in said
-    assert "there is no device cuda7 for which a budget is set" in said
+    assert "there is no device CUDA7 for which a budget is set" in said
     assert whole(running.client.chat("alpha"))
 
 

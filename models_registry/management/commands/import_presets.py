@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from models_registry.errors import ImportRefused
-from models_registry.imports.running import OPERATOR
+from models_registry.imports.running import OPERATOR, tell
 from models_registry.ini.importing import import_ini
 from models_registry.ini.text import IniError, decoded
 
@@ -47,10 +47,7 @@ class Command(BaseCommand):
         except (ImportRefused, IniError) as error:
             lines = "\n".join(f"{file}: {line}" for line in str(error).splitlines())
             raise CommandError(f"{lines}\nNothing was changed.") from error
-        for line in report.lines():
-            self.stdout.write(line)
-        if report.skipped:
-            raise CommandError(f"{file}: {len(report.skipped)} of its sections were not taken.")
+        tell(report, file, self.stdout)
 
 
 def _text(file: Path) -> str:

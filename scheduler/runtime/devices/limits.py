@@ -39,17 +39,20 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Names of devices are kept in lower case: `cuda0` is meant where `CUDA0` is."""
+    """Names of devices are kept in lower case: `cuda0` is meant where `CUDA0` is. `spelled` are
+    they as somebody wrote them."""
 
     budgets: Mapping[str, Size] = field(default_factory=dict)
     margins: Mapping[str, Size] = field(default_factory=dict)
     margin_each: Size | None = None
+    spelled: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, budgets: str = "", margins: str = "") -> Limits:
         """CORRAL_DEVICE_BUDGET and the value of --models-memory-margin. Raises ValueError."""
         each, named = parse_margins(margins)
-        return cls(parse_budgets(budgets), named, each)
+        written = [part.partition("=")[0].strip() for part in _parts(f"{budgets},{margins}")]
+        return cls(parse_budgets(budgets), named, each, {name.lower(): name for name in written})
 
     def budget(self, device: DeviceId, total: int) -> int | None:
         """Never more than the device has; None when none is set."""
@@ -71,7 +74,8 @@ class Limits:
             for name, size in sizes.items():
                 if name not in there:
                     found.append(
-                        f"there is no device {name} for which a {what} is set; "
+                        f"there is no device {self.spelled.get(name, name)} for which a {what} is "
+                        "set; "
                         f"there are {', '.join(totals) or 'none'}"
                     )
                 elif size.of(there[name][1]) > there[name][1]:

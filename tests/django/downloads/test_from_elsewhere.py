@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import socket
 from pathlib import Path
 
 import pytest
 
+from models_registry.downloads import asking, work
+from models_registry.errors import ManagementRefused
 from models_registry.models import Download, ModelFile, Preset
 
 from .conftest import GGUF, parts, worked
@@ -97,8 +100,29 @@ def test_a_url_of_a_host_that_is_not_allowed_is_not_asked(stand_in, fetched, set
     stand_in.files["/m.gguf"] = BIG
     settings.CORRAL_DOWNLOAD_HOSTS = ["huggingface.co"]
 
-    row = fetched(f"{stand_in.url}/m.gguf", "url")
+    with pytest.raises(ManagementRefused, match="CORRAL_DOWNLOAD_HOSTS") as refused:
+        asking.create("url", f"{stand_in.url}/m.gguf", asked_by="a test")
 
+    assert (refused.value.code, refused.value.param) == ("validation_failed", "target")
+    assert not Download.objects.exists()
+    assert not stand_in.asked
+
+
+def test_a_registry_that_is_not_allowed_is_not_asked(db, settings) -> None:
+    settings.CORRAL_DOWNLOAD_HOSTS = ["huggingface.co"]
+
+    with pytest.raises(ManagementRefused, match=r"elsewhere\.example is not among the hosts"):
+        asking.create("ollama", "elsewhere.example/team/m:8b", asked_by="a test")
+
+
+def test_a_host_that_is_no_longer_allowed_is_not_asked(stand_in, fetched, settings) -> None:
+    stand_in.files["/m.gguf"] = BIG
+    row = asking.create("url", f"{stand_in.url}/m.gguf", asked_by="a test")
+    settings.CORRAL_DOWNLOAD_HOSTS = ["huggingface.co"]
+
+    work.work(row.pk)
+
+    row.refresh_from_db()
     assert row.state == "failed"
     assert "CORRAL_DOWNLOAD_HOSTS" in row.error
     assert not stand_in.asked
@@ -190,3 +214,29 @@ def test_a_manifest_that_cannot_be_used_is_said(
 
     assert row.state == "failed"
     assert said in row.error
+
+
+def test_what_a_kill_left_before_its_name_goes_at_the_next_start(
+    db, stand_in, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The kill comes between making the new link, or the new ref, and putting it in its place."""
+    stand_in.repository("user/repo", {"m-Q8_0.gguf": GGUF})
+
+    replace = Path.replace
+    row = asking.create("hub", "user/repo", asked_by="a test")
+    for is_link in (True, False):
+
+        def killed(self: Path, target: Path, is_link: bool = is_link) -> Path:
+            if ".corral-" in self.name and self.is_symlink() == is_link:
+                raise SystemExit
+            return replace(self, target)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "replace", killed)
+            with pytest.raises(SystemExit):
+                work.work(row.pk)
+        [left] = tmp_path.rglob(".corral-*")
+        os.utime(left, (1, 1), follow_symlinks=False)  # as of a process before this one
+
+    assert worked(row).state == "done"
+    assert not [*tmp_path.rglob(".corral-*")]

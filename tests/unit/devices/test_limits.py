@@ -81,7 +81,7 @@ def test_a_budget_for_a_device_that_is_not_there_warns():
     limits = Limits.parse("CUDA7=4GiB")
 
     assert limits.warnings({CUDA0: 24 * GIB, HOST: GIB}) == (
-        "there is no device cuda7 for which a budget is set; there are CUDA0, Host",
+        "there is no device CUDA7 for which a budget is set; there are CUDA0, Host",
     )
     assert limits.warnings({DeviceId("CUDA7"): 24 * GIB}) == ()
 

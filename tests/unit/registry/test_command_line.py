@@ -54,7 +54,7 @@ def options(
 
 def test_the_highest_layer_that_names_an_option_sets_it() -> None:
     found = options(
-        environment={"LLAMA_ARG_CTX_SIZE": "1", "LLAMA_ARG_THREADS": "2", "LLAMA_ARG_BATCH": "3"},
+        environment={"LLAMA_ARG_CTX_SIZE": "16", "LLAMA_ARG_THREADS": "2", "LLAMA_ARG_BATCH": "3"},
         preset={"ctx-size": "4", "threads": "5"},
         command_line={"ctx-size": "6"},
     )
@@ -219,7 +219,7 @@ def test_a_megabyte_is_refused() -> None:
         (["--no-warmup=false"], {"warmup": "true"}),
         (["--seed", "-1"], {"seed": "-1"}),
         (["--seed", "4294967295"], {"seed": "4294967295"}),
-        (["-c", "1", "-c", "2"], {"ctx-size": "2"}),
+        (["-c", "16", "-c", "2"], {"ctx-size": "2"}),
         (["-fa", "ON"], {"flash-attn": "on"}),
         (
             ["-ot", r"blk\.[01]=CPU,a b=RPC0[h:1]"],

@@ -33,11 +33,11 @@ def faults(text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("line", "key", "value"),
     [
-        ("ctx-size = 1", "ctx-size", "1"),
-        ("c = 1", "ctx-size", "1"),
-        ("ctx_size = 1", "ctx-size", "1"),
+        ("ctx-size = 16", "ctx-size", "16"),
+        ("c = 16", "ctx-size", "16"),
+        ("ctx_size = 16", "ctx-size", "16"),
         ("gpu-layers = all", "n-gpu-layers", "all"),
-        ("LLAMA_ARG_CTX_SIZE = 1", "ctx-size", "1"),
+        ("LLAMA_ARG_CTX_SIZE = 16", "ctx-size", "16"),
         ("fa = 1", "flash-attn", "on"),
         ("flash-attn = enabled", "flash-attn", "on"),
         ("warmup = off", "warmup", "false"),
@@ -112,7 +112,7 @@ def test_files_are_taken_below_the_folder_of_the_file_and_names_apart() -> None:
 
 
 def test_of_an_option_given_twice_the_last_counts_and_it_is_told() -> None:
-    found = read("[a]\nc = 1\nctx-size = 2")
+    found = read("[a]\nc = 16\nctx-size = 2")
 
     assert found.presets["a"].options == {"ctx-size": "2"}
     assert found.warnings == ["line 3: ctx-size replaces the ctx-size of line 2"]
@@ -126,7 +126,7 @@ def test_an_empty_value_says_nothing_and_version_is_kept_for_llama_cpp() -> None
 
 
 def test_a_version_before_any_header_makes_no_section() -> None:
-    assert list(read("version = 1\n[a]\nctx-size = 1").presets) == ["a"]
+    assert list(read("version = 1\n[a]\nctx-size = 16").presets) == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_the_global_section_has_options_and_policy() -> None:
 
 @pytest.mark.parametrize("name", ["a" * 300, "..", "a,b", "a//b", "\u00fc", "a/load"])
 def test_a_name_that_no_client_could_ask_for_is_refused(name: str) -> None:
-    (fault,) = faults(f"[b]\n[{name}]\nc = 1")
+    (fault,) = faults(f"[b]\n[{name}]\nc = 16")
 
     assert fault.startswith("line 2, column 2: [")
     assert len(fault) < 200

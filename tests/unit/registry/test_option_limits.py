@@ -19,7 +19,7 @@ from .known import CATALOGUE
         ("threads", "5000"), ("threads-http", "-2"), ("prio", "-2"), ("prio-batch", "-1"),
         ("prio-batch", "4"), ("mirostat", "3"), ("n-cpu-moe", "-1"), ("repeat-penalty", "0"),
         ("batch-size", "1"), ("spec-draft-n-max", "-1"), ("spec-ngram-mod-n-max", "1025"),
-        ("spec-ngram-simple-size-n", "0"), ("spec-ngram-map-k-min-hits", "0"),
+        ("ctx-size", "1"), ("spec-ngram-simple-size-n", "0"), ("spec-ngram-map-k-min-hits", "0"),
         ("reasoning-budget", "-2"), ("repeat-last-n", "-1"), ("spec-type", "ngram"),
         ("spec-type", "none,x"), ("logit-bias", "x+1"), ("logit-bias", "15043"),
         ("override-kv", "a=b"), ("override-kv", "a=bool:1"), ("fit-target", "1,x"),
@@ -37,6 +37,7 @@ def test_what_the_engine_does_not_start_with_is_refused(key: str, value: str) ->
     ("key", "value"),
     [
         ("threads", "-1"), ("prio", "-1"), ("prio", "3"), ("mirostat", "2"),
+        ("ctx-size", "0"),
         ("repeat-penalty", "1.1"), ("n-cpu-moe", "48"), ("repeat-last-n", "0"),
         ("spec-type", "none,ngram-mod"), ("logit-bias", "15043-1.5"),
         ("logit-bias", "15043-inf"), ("fit-target", "1024, 512"),
