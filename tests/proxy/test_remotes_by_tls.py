@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from scheduler.protocol import Remote
 from tests.support.certificates import authority
 
@@ -50,6 +52,24 @@ async def test_a_server_without_tls_is_none_by_https(house):
 
     assert exchange.json["error"]["code"] == "upstream_unavailable"
     assert remote.received == []
+
+
+async def test_one_that_connects_and_says_nothing_is_given_up_in_time(house):
+    def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+
+    writers: list[asyncio.StreamWriter] = []
+    server = await asyncio.start_server(silent, "127.0.0.1")
+    port = server.sockets[0].getsockname()[1]
+    async with house(answers, connect_timeout_seconds=0.1) as h:
+        h.scheduler.remotes = [Remote(f"https://127.0.0.1:{port}")]
+        exchange = await Exchange(h.app, body=chat()).end()
+
+    assert exchange.json["error"]["code"] == "upstream_unavailable"
+    assert h.scheduler.leases[0].heard_of == ["no connection within 0.1 s"]
+    server.close()
+    for writer in writers:
+        writer.transport.abort()
 
 
 async def test_a_proxy_counts_only_where_it_was_set_for_this(house, monkeypatch):
