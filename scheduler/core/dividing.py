@@ -8,6 +8,39 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """A device that takes its layers in over a connection holds the largest of their tensors twice
+    for a moment, before there are any caches. `weights[i]` is what the first `i` layers weigh,
+    `largest` each one's largest tensor, and `limits` what each device may hold then; None: it
+    holds nothing twice."""
+
+    weights: Sequence[int]
+    largest: Sequence[int]
+    limits: Sequence[int | None]
+
+    def earliest(self, index: int, begin: int, end: int) -> int:
+        """The same as `begin`, or later: where a run up to `end` may begin for its copies."""
+        if self.limits[index] is None:
+            return begin
+        runs = range(begin, end)
+        return begin + bisect_left(runs, True, key=lambda at: self._fit(index, at, end))
+
+    def latest(self, index: int, begin: int, end: int) -> int:
+        """The same as `end`, or earlier."""
+        if self.limits[index] is None:
+            return end
+        runs = range(begin + 1, end + 1)
+        return begin + bisect_left(runs, True, key=lambda at: not self._fit(index, begin, at))
+
+    def _fit(self, index: int, begin: int, end: int) -> bool:
+        limit = self.limits[index]
+        assert limit is not None
+        left = limit - (self.weights[end] - self.weights[begin])
+        return left >= 0 and max(self.largest[begin:end]) <= left
 
 
 def most_layers(ends: Sequence[int], rooms: Sequence[int], first_fixed: int) -> int:
@@ -22,23 +55,29 @@ def most_layers(ends: Sequence[int], rooms: Sequence[int], first_fixed: int) -> 
 
 
 def divide(
-    ends: Sequence[int], start: int, rooms: Sequence[int], shares: Sequence[int]
+    ends: Sequence[int],
+    start: int,
+    rooms: Sequence[int],
+    shares: Sequence[int],
+    copies: Copies | None = None,
 ) -> tuple[int, ...] | None:
     """How many of the layers from `start` on each device gets: in proportion to `shares`, shifted
     so that each has room for its own, and the first has one. None: they do not fit so."""
     last = len(ends) - 1
     # Where each run must end at the earliest, that those behind it can take the rest.
     least_ends = [last]
-    for room in reversed(rooms[1:]):
-        least_ends.append(_earliest(ends, least_ends[-1], room))
+    for index in range(len(rooms) - 1, 0, -1):
+        begin, end = _earliest(ends, least_ends[-1], rooms[index]), least_ends[-1]
+        least_ends.append(copies.earliest(index, begin, end) if copies else begin)
     least_ends.reverse()
 
     counts: list[int] = []
     begin, passed, total = start, 0, sum(shares) or 1
-    for room, share, least in zip(rooms, shares, least_ends, strict=True):
+    for index, (room, share, least) in enumerate(zip(rooms, shares, least_ends, strict=True)):
         passed += share
         least = max(least, begin if counts else begin + 1)
         most = _latest(ends, begin, room)
+        most = copies.latest(index, begin, most) if copies else most
         if most < least:
             return None
         in_proportion = start + ((last - start) * passed + total // 2) // total

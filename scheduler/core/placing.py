@@ -7,12 +7,12 @@ may be taken of each device, `mapped` what others hold of each file already.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from types import MappingProxyType
 
-from .dividing import divide, most_layers, sets_of_devices
+from .dividing import Copies, divide, most_layers, sets_of_devices
 from .sizes import (
     FIXED,
     HOST,
@@ -33,10 +33,6 @@ Free = Mapping[DeviceId, int]
 """A device that is not in it limits nothing."""
 Mapped = Mapping[FileId, int]
 NOTHING_MAPPED: Mapped = MappingProxyType({})
-
-
-COPIES_TRIED = 4
-"""Ways to divide a model over servers until each has room for its copy of a tensor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,18 +177,20 @@ def _taken(need: Need, mapped: Mapped) -> Bytes:
 @dataclass(frozen=True, slots=True)
 class _AtStep:
     """A shape at one of its contexts. `ends[i]` is what its first `i` layers take on a device,
-    `caches[i]` what they take on the host beside the file."""
+    `weights[i]` what they weigh, `caches[i]` what they take on the host beside the file."""
 
     shape: OpenShape
     step: int
     ends: list[int]
+    weights: list[int]
     caches: list[int]
 
     @classmethod
     def of(cls, shape: OpenShape, step: int) -> _AtStep:
         ends = accumulate((layer.weights + layer.cache[step] for layer in shape.layers), initial=0)
+        weights = accumulate((layer.weights for layer in shape.layers), initial=0)
         caches = accumulate((layer.cache[step] for layer in shape.layers), initial=0)
-        return cls(shape, step, list(ends), list(caches))
+        return cls(shape, step, list(ends), list(weights), list(caches))
 
     def per_device(self, kind: Kind) -> int:
         """On each device that has a layer, beside its layers."""
@@ -292,46 +290,33 @@ class _Side:
         start = len(self.at.shape.layers) - count
         fewest = 2 if self.kind is Kind.SPREAD else 1
         for indexes in sets_of_devices(self.shares, fewest):
-            shares = [self.shares[index] for index in indexes]
-            devices = [self.at.shape.devices[index] for index in indexes]
-            rooms = [self.rooms[index] for index in indexes]
-            for _ in range(COPIES_TRIED):
-                placement = self._in_rooms(start, devices, rooms, shares)
-                if placement is None:
-                    break
-                if len(placement.layers) >= fewest and self.has_room(placement):
-                    return placement
-                if not self._leave_room_for_copies(start, placement, devices, rooms, shares):
-                    break
+            placement = self._on(indexes, start)
+            if placement is None or len(placement.layers) < fewest:
+                continue
+            if self.has_room(placement):
+                return placement
         return None
 
-    def _in_rooms(
-        self, start: int, devices: list[DeviceId], rooms: list[int], shares: list[int]
-    ) -> Placement | None:
-        first, *others = rooms
-        counts = divide(self.at.ends, start, [first - self.at.on_first, *others], shares)
+    def _on(self, indexes: Sequence[int], start: int) -> Placement | None:
+        """On these devices, in proportion to what each has free."""
+        devices = [self.at.shape.devices[index] for index in indexes]
+        shares = [self.shares[index] for index in indexes]
+        first, *others = (self.rooms[index] for index in indexes)
+        rooms = [first - self.at.on_first, *others]
+        counts = divide(self.at.ends, start, rooms, shares, self._copies(devices))
         if counts is None:
             return None
         runs = zip(devices, counts, strict=True)
         return Placement(self.kind, tuple(run for run in runs if run[1]))
 
-    def _leave_room_for_copies(
-        self,
-        start: int,
-        placement: Placement,
-        devices: list[DeviceId],
-        rooms: list[int],
-        shares: list[int],
-    ) -> bool:
-        """Less room on each that receives, by the largest tensor that it would get; whether that
-        is less at all."""
-        less_room, begin, layers = False, start, self.at.shape.layers
-        for device, count in placement.layers:
-            copy = max(layer.largest for layer in layers[begin : begin + count])
-            begin, index = begin + count, devices.index(device)
-            if device in self.at.shape.receiving and shares[index] - copy < rooms[index]:
-                rooms[index], less_room = shares[index] - copy, True
-        return less_room
+    def _copies(self, devices: list[DeviceId]) -> Copies | None:
+        shape = self.at.shape
+        if not shape.receiving:
+            return None
+        limits = [
+            self.free.get(device) if device in shape.receiving else None for device in devices
+        ]
+        return Copies(self.at.weights, [layer.largest for layer in shape.layers], limits)
 
 
 def _tier(kind: Kind, placements: list[Placement]) -> Iterator[Tier]:

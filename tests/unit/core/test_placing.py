@@ -318,3 +318,14 @@ def test_a_spread_leaves_each_server_room_for_the_copy_of_what_it_gets():
 
     assert only(Kind.SPREAD, shape, free(a=50, b=80)) == [spread(a=4, b=1)]
     assert only(Kind.SPREAD, shape, free(a=49, b=79)) == []
+
+
+def test_a_copy_that_a_cache_makes_room_for_is_no_reason_to_refuse():
+    """Found by random events: the copy was taken off each device's room whole, though caches and
+    compute take its place."""
+    shape = replace(
+        received(1, 4, 1, 2, cache=1, devices=(A, B), device_compute=(1,)), receiving=(A, B)
+    )
+
+    room = free(a=8, b=6)
+    assert next(tiers(shape, room, room)).placements == (partial(a=1, b=2),)
