@@ -80,6 +80,10 @@ class SocketProtocol(WebSocketProtocol):  # type: ignore[misc]
                 self._http = message["status"], message["headers"]
             case "websocket.http.response.body":
                 self._refuse(message["body"])
+            case "websocket.accept":
+                headers = {name.decode(): value.decode() for name, value in message["headers"]}
+                self.handshake_deferred.callback((message["subprotocol"], headers))
+                del self.handshake_deferred
             case "websocket.send":
                 text = message.get("text")  # daphne's own drops an empty one
                 body = message["bytes"] if text is None else text.encode()
@@ -108,6 +112,7 @@ class SocketProtocol(WebSocketProtocol):  # type: ignore[misc]
 
     def _refuse(self, body: bytes) -> None:
         assert self._http is not None
+        del self.handshake_deferred
         self.transport.write(on_the_wire(*self._http, body))
         self.server.protocol_disconnected(self)
         self.dropConnection(abort=False)

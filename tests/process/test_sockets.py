@@ -85,7 +85,9 @@ async def refusal_of(connecting: connect) -> tuple[int, dict[str, Any]]:
 
 
 async def test_messages_pass_and_it_holds_a_slot_until_it_ends(running: Gateway) -> None:
-    async with realtime(running) as client:
+    async with realtime(running, **{"X-Request-Id": "mine"}) as client:
+        assert client.response is not None
+        assert client.response.headers["x-request-id"] == "mine"
         for message in ("text", b"\x00\xff", "", "ü" * 40_000, b"y" * 90_000):
             await client.send(message)
             assert await client.recv() == message
