@@ -1,4 +1,4 @@
-"""Which addresses a preset's URL may lead to: any but those where clouds keep their secrets."""
+"""Where a preset's URL leads to, and where it may not: to addresses where clouds keep secrets."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ _METADATA = frozenset(
 """Of clouds that keep their machines' secrets at an address that is not link-local."""
 
 
+_OF_OPENAI = frozenset({"/chat/completions", "/responses"})
+"""Without a prefix they are the same to llama.cpp, but not to others."""
+
+
 def why_not(text: str) -> str:
     """Why an administrator's URL may not lead to this address; empty when it may, and for what is
     no address. Private ones may: that is how a server in the same network is reached."""
@@ -32,6 +36,18 @@ def why_not(text: str) -> str:
     if address.is_unspecified or address.is_multicast:
         return "is no address of a server"
     return ""
+
+
+def address_at(base: str, path: str) -> str:
+    """Where a path of ours is below `base`, which may be written with /v1 (as clients of OpenAI
+    have it) or without. What has no version is at the server's root, as llama.cpp has it."""
+    base = base.rstrip("/")
+    if path in _OF_OPENAI:
+        path = f"/v1{path}"
+    if path.startswith("/v1/"):
+        rooted = base.endswith("/v1") or base.count("/") > 2  # a path of its own stands for /v1
+        return base + (path.removeprefix("/v1") if rooted else path)
+    return base.removesuffix("/v1") + path
 
 
 def check_proxy(url: str) -> None:

@@ -10,8 +10,9 @@ from django.contrib import messages
 from django.db import transaction
 from django.http import HttpRequest
 
-from models_registry import ports
+from models_registry import ports, upstream_trying
 from models_registry.admin import live
+from models_registry.errors import ManagementRefused
 from models_registry.models import Preset
 
 
@@ -45,8 +46,15 @@ WISHES = {
 PINS = {"pin": True, "unpin": False}
 
 
+TRY = "try"
+"""Asks no scheduler, but the remote server of a preset."""
+
+
 def ask(request: HttpRequest, verb: str, presets: Iterable[Preset]) -> None:
-    """One of WISHES or PINS for each of them."""
+    """TRY, or one of WISHES or PINS for each of them."""
+    if verb == TRY:
+        _try(request, presets)
+        return
     if verb in PINS:
         _pin(request, presets, pinned=PINS[verb])
         return
@@ -88,6 +96,14 @@ class Told:
                 messages.add_message(request, level, text)
             if (more := len(texts) - MOST_TOLD) > 0:
                 messages.add_message(request, level, f"So it is with {more} more.")
+
+
+def _try(request: HttpRequest, presets: Iterable[Preset]) -> None:
+    for preset in presets:
+        try:
+            messages.info(request, f"{preset.name} {upstream_trying.tried(preset)}")
+        except ManagementRefused as refusal:
+            messages.error(request, str(refusal))
 
 
 MOST_TOLD = 10

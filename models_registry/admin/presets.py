@@ -23,7 +23,7 @@ from models_registry.admin import fit as admin_fit
 from models_registry.admin import importing as admin_import
 from models_registry.admin import live
 from models_registry.admin import options as admin_options
-from models_registry.admin.asking import PINS, WISHES, ask
+from models_registry.admin.asking import PINS, TRY, WISHES, ask
 from models_registry.admin.base import NOTHING, OBJECTS, file_problem, may_do_everything, told
 from models_registry.admin.importing import export_selected
 from models_registry.admin.memory_shown import fit_shown, measured_shown, running_shown
@@ -195,7 +195,7 @@ class PresetAdmin(PresetListAdmin):
                     {"verb": verb},
                     name=f"models_registry_preset_{verb}",
                 )
-                for verb in VERBS
+                for verb in (*VERBS, TRY)
             ),
             *super().get_urls(),
         ]
@@ -276,11 +276,11 @@ class PresetAdmin(PresetListAdmin):
 def _buttons(preset: Preset, *, stale: bool, running: bool) -> list[dict[str, Any]]:
     """Those that make sense now; the likeliest one stands out. Of a remote server nothing is
     loaded, pinned or measured."""
-    if preset.engine == EngineKind.UPSTREAM:
-        return []
     verbs = ["apply"] if stale else []
     verbs += ["load", "unload", "unpin" if preset.pinned else "pin", "measure"]
     main = "apply" if stale else "" if running else "load"
+    if preset.engine == EngineKind.UPSTREAM:
+        verbs, main = [TRY], ""
     return [
         {
             "label": _label(verb),
@@ -292,6 +292,8 @@ def _buttons(preset: Preset, *, stale: bool, running: bool) -> list[dict[str, An
 
 
 def _label(verb: str) -> str:
+    if verb == TRY:
+        return "Test the connection"
     return WISHES[verb].label if verb in WISHES else verb.capitalize()
 
 

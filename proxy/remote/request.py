@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from urllib.parse import parse_qsl, urlencode
 
+from models_registry.remote_addresses import address_at
 from proxy.headers import RawHeaders
 from scheduler.protocol import Refused
 
@@ -24,9 +25,6 @@ _PASSED_ON = frozenset(
 )
 """Of a client's headers. The rest is between it and the gateway: who it is, whence it comes, what
 it was sent before."""
-
-_OF_OPENAI = frozenset({"/chat/completions", "/responses"})
-"""Without a prefix they are the same to llama.cpp, but not to others."""
 
 _OURS = frozenset({"model", "autoload"})
 """Of a query: the one is rewritten, the other is for the gateway."""
@@ -66,18 +64,6 @@ def remote_request(
     if query := _query(asked, model):
         url = f"{url}?{query}"
     return RemoteRequest(asked.method, url, tuple(headers))
-
-
-def address_at(base: str, path: str) -> str:
-    """Where a path of ours is below `base`, which may be written with /v1 (as clients of OpenAI
-    have it) or without. What has no version is at the server's root, as llama.cpp has it."""
-    base = base.rstrip("/")
-    if path in _OF_OPENAI:
-        path = f"/v1{path}"
-    if path.startswith("/v1/"):
-        rooted = base.endswith("/v1") or base.count("/") > 2  # a path of its own stands for /v1
-        return base + (path.removeprefix("/v1") if rooted else path)
-    return base.removesuffix("/v1") + path
 
 
 def via_of(secret_key: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from models_registry.remote_addresses import check_proxy, why_not
+from models_registry.remote_addresses import address_at, check_proxy, why_not
 from proxy.form import place_of_model
-from proxy.remote.request import address_at, via_of
+from proxy.remote.request import via_of
 
 
 @pytest.mark.parametrize(
