@@ -10,6 +10,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from models_registry.models import Preset
 from proxy.keys import create_key
 from proxy.models import ApiKey, Team
 
@@ -141,3 +142,21 @@ def test_how_a_team_stands_in_the_queue_is_edited_shown_and_kept(admin_client: C
     listed = admin_client.get(reverse("admin:proxy_team_changelist")).content.decode()
     assert "2.5" in listed
     assert "high" in listed
+
+
+def test_aliases_of_a_key_and_a_team_are_edited_as_objects(
+    admin_client: Client, key: ApiKey, preset: Preset
+) -> None:
+    page = reverse("admin:proxy_apikey_change", args=[key.pk])
+    data = {"team": key.team_id, "name": "laptop", "scope": "inference"}
+    wrong = admin_client.post(page, {**data, "aliases": '{"gpt-4o*": "nobody"}'})
+    saved = admin_client.post(page, {**data, "aliases": f'{{"gpt-4o*": "{preset.name}"}}'})
+    team = reverse("admin:proxy_team_change", args=[key.team_id])
+    of_team = {"name": "default", "weight": "1", "priority": "normal", "aliases": "[1]"}
+
+    assert "no preset or alias is called so" in wrong.content.decode()
+    assert saved.status_code == 302
+    assert ApiKey.objects.get().aliases == {"gpt-4o*": preset.name}
+    assert "Write an object" in admin_client.post(team, of_team).content.decode()
+    assert admin_client.post(team, {**of_team, "aliases": ""}).status_code == 302
+    assert Team.objects.get().aliases == {}

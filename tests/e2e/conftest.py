@@ -18,6 +18,7 @@ VARIANTS = {
 }
 EXTRA_PRESETS = f"""
 from models_registry.models import Alias, ModelFile, Preset
+from proxy.models import ApiKey
 alpha = Preset.objects.get(name="alpha")
 alpha.extra_options = {"chat-template = " + TOOLS_TEMPLATE!r}
 alpha.full_clean()
@@ -29,6 +30,10 @@ Preset.objects.create(
     name="vectors", model_file=alpha.model_file, embeddings=True, extra_options="pooling = mean",
     environment="GGML_TEST_VARIABLE=hush-hush",
 )
+robot = ApiKey.objects.get(name="robot")
+robot.aliases = {{"alpha": "alpha:brief", "gpt-4o*": "alpha", "*": "beta"}}
+robot.full_clean()
+robot.save()
 """
 
 

@@ -136,6 +136,36 @@ def test_an_answer_names_the_preset_whatever_was_asked_for(openai: OpenAI, asked
     assert [answer.model for answer in (whole, text, response)] == ["alpha"] * 3
 
 
+@pytest.mark.parametrize(
+    ("asked", "model", "filters"),
+    [
+        ("alpha", "alpha", "set=max_tokens"),
+        ("gpt-4o-mini", "alpha", None),
+        ("first", "alpha", None),
+        ("whatever", "beta", None),
+    ],
+)
+def test_a_key_with_aliases_of_its_own_has_other_names_and_a_default(
+    shared: Gateway, openai: OpenAI, asked: str, model: str, filters: str | None
+) -> None:
+    own = openai.with_options(api_key=shared.admin_key)
+    answer = own.chat.completions.with_raw_response.create(
+        model=asked, messages=MESSAGES, max_tokens=4
+    )
+
+    assert answer.parse().model == model
+    assert answer.headers.get("x-corral-filters") == filters
+
+
+def test_a_body_without_a_model_gets_the_keys_default(shared: Gateway) -> None:
+    body = {"messages": MESSAGES, "max_tokens": 2}
+    default = shared.client.request("POST", "/v1/chat/completions", body, key=shared.admin_key)
+    none = shared.client.request("POST", "/v1/chat/completions", body)
+
+    assert (default.status, default.json["model"]) == (200, "beta")
+    assert (none.status, none.code) == (400, "model_missing")
+
+
 def test_it_calls_a_tool_and_takes_what_came_of_it(openai: OpenAI) -> None:
     asked = openai.chat.completions.create(**CALLING)
     call = asked.choices[0].message.tool_calls[0]
