@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from typing import Any
 
 from proxy.sse import Tail
 from proxy.upstream import Answer, UpstreamFailed
 from scheduler.client import Lease
+from scheduler.protocol import Refused
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +39,12 @@ class AbandonedAnswers:
         answer.close()
         self._run(_release(lease), "release")
 
+    def stop_stream(
+        self, lease: Lease, answer: Answer, longest_seconds: float, stop: Awaitable[None]
+    ) -> None:
+        """A conversation's stream goes on when its connection is closed: it ends by `stop`."""
+        self._run(self._stopped(lease, answer, longest_seconds, stop), "stopped stream")
+
     async def close(self) -> None:
         """Cancel what is left; with the control connection the leases end."""
         tasks = list(self._tasks)
@@ -55,11 +62,22 @@ class AbandonedAnswers:
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("%s %d failed", task.get_name(), id(task), exc_info=error)
 
-    async def _to_the_end(self, lease: Lease, answer: Answer, longest_seconds: float) -> None:
+    async def _stopped(
+        self, lease: Lease, answer: Answer, longest_seconds: float, stop: Awaitable[None]
+    ) -> None:
+        try:
+            await stop
+        except Refused as refused:
+            logger.info("The stream of lease %d was not stopped: %s", lease.lease, refused)
+        await self._to_the_end(lease, answer, longest_seconds, whole=True)
+
+    async def _to_the_end(
+        self, lease: Lease, answer: Answer, longest_seconds: float, *, whole: bool = False
+    ) -> None:
         tail = Tail()
         try:
             async with asyncio.timeout(longest_seconds):
-                await _read(answer, tail)
+                await _read(answer, tail, whole=whole)
         except UpstreamFailed:
             logger.info("The child of lease %d ended before its abandoned answer", lease.lease)
         except TimeoutError:
@@ -73,11 +91,12 @@ class AbandonedAnswers:
         await lease.release(read=usage.read, cached=usage.cached, answered=usage.answered)
 
 
-async def _read(answer: Answer, tail: Tail) -> None:
+async def _read(answer: Answer, tail: Tail, *, whole: bool) -> None:
+    """Up to its end; of a stream, unless it is to be read `whole`, up to its first byte."""
     if not answer.begun:
         await answer.begin()
     part = answer.first
-    while part and not answer.is_stream:
+    while part and (whole or not answer.is_stream):
         tail.push(part)
         part = await answer.more()
 

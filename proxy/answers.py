@@ -39,6 +39,13 @@ async def send_json(
     await send({"type": "http.response.body", "body": body})
 
 
+async def send_nothing(send: Send, request_id: bytes) -> None:
+    """204."""
+    headers: list[Header] = [(b"x-request-id", request_id), (b"cache-control", b"no-store")]
+    await send({"type": "http.response.start", "status": 204, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
+
+
 async def send_refusal(
     send: Send, refused: Refused, dialect: Dialect, model: str, request_id: bytes
 ) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from dataclasses import dataclass
+from collections.abc import Awaitable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,12 +20,15 @@ from proxy.addressing import (
     form_type,
     names_a_model,
 )
-from proxy.answers import Send, send_json, send_refusal
+from proxy.answers import Send, send_json, send_nothing, send_refusal
 from proxy.body import Body, Room, read_body
+from proxy.carriage import Carriage, Request
 from proxy.conf import ProxyConfig, proxy_config
+from proxy.conversations import asked_id, conversation_of
 from proxy.downloads import Downloads
 from proxy.endpoints import (
     CARRIED,
+    CONVERSING,
     PROPS_OF_MODEL,
     Endpoint,
     Kind,
@@ -36,6 +40,7 @@ from proxy.event_stream import stream_events
 from proxy.events import ModelEvents
 from proxy.filtering import Filtering
 from proxy.forwarding import Carriers, Forwarding, Order, interruption
+from proxy.handover import Handover, Outliving, handed_over
 from proxy.headers import client_request_id, head_for_child, refuse_odd_headers
 from proxy.keys import Caller, KeyRing
 from proxy.model_changes import ModelChanges
@@ -47,25 +52,15 @@ from proxy.remote.client import RemoteClient
 from proxy.remote.request import Asked, via_of
 from proxy.sockets import Sockets
 from proxy.stickiness import sticky_of
+from proxy.streams import Streams, asked_ids, look_up, stop_stream
 from proxy.underway import UnderWay
 from proxy.watch import CLIENT_GONE, Cause, Interrupted, Receive, Watch
-from scheduler.client import SchedulerClient
+from scheduler.client import Conversation, SchedulerClient
 from scheduler.protocol import Refused
 
 logger = logging.getLogger(__name__)
 
 READY_SECONDS = 2.0
-
-
-@dataclass(slots=True)
-class Request:
-    """One HTTP request as the server hands it over, with its id."""
-
-    scope: dict[str, Any]
-    receive: Receive
-    send: Send
-    id: str
-    headers: list[tuple[bytes, bytes]]
 
 
 class GatewayApp:
@@ -95,6 +90,8 @@ class GatewayApp:
         self._events: ModelEvents | None = None
         self._carriers: Carriers | None = None
         self._under_way = UnderWay()
+        self._outliving = Outliving()
+        self._streams = Streams(self._config)
         self._parsing = Parsing()
         self._room = Room(self._config.body_memory, self._config.spool_limit)
         self._sockets = Sockets(
@@ -118,7 +115,7 @@ class GatewayApp:
                 caller = Caller("")
             else:
                 caller = await self._keys.identify(request.headers)
-            if endpoint.kind not in {*CARRIED, Kind.EVENTS}:
+            if endpoint.kind not in {*CARRIED, *CONVERSING, Kind.EVENTS}:
                 await self._answer(endpoint, caller, request)
                 return
         except Refused as refused:
@@ -146,6 +143,7 @@ class GatewayApp:
         if self._events is not None:
             await self._events.close()
         await self._reload.close()
+        await self._outliving.close()
         if self._carriers is not None:
             carriers, self._carriers = self._carriers, None
             await carriers.abandoned.close()
@@ -252,12 +250,12 @@ class GatewayApp:
         relay = Relay(reader, self._config, watch)
         carriage = Carriage(endpoint, caller, request, relay, watch)
         with self._under_way.one(watch):
-            await self._carry_or_say_why(carriage)
+            await self._or_say_why(carriage, self._carry(carriage))
 
-    async def _carry_or_say_why(self, carriage: Carriage) -> None:
+    async def _or_say_why(self, carriage: Carriage, carrying: Awaitable[None]) -> None:
         request, relay = carriage.request, carriage.relay
         try:
-            await self._carry(carriage)
+            await carrying
         except Refused as refused:
             told = await self._downloads.instead_of(refused, carriage.model)
             await relay.fail(told, carriage.model)
@@ -284,6 +282,9 @@ class GatewayApp:
         )
         watch.follow(request.receive, request.scope.get("extensions", {}).get(CLIENT_GONE))
         query: bytes = request.scope["query_string"]
+        if carriage.endpoint.kind in CONVERSING:
+            await self._converse(carriage, body, query)
+            return
         form = form_type(request.headers) if carriage.endpoint.forms else None
         method, path = request.scope["method"], carriage.endpoint.path
         if carriage.in_query:
@@ -304,8 +305,77 @@ class GatewayApp:
             kind="get" if carriage.endpoint.kind is Kind.LOOK else "post",
             is_json=form is None and not carriage.in_query,
             form=form,
+            conversation=await self._conversation(carriage, body),
         )
-        await Forwarding(order, carriers, carriage.relay, watch).run()
+        if order.conversation is None:
+            await Forwarding(order, carriers, carriage.relay, watch).run()
+        else:
+            await self._carry_apart(carriage, order, order.conversation, carriers)
+
+    async def _conversation(self, carriage: Carriage, body: Body) -> Conversation | None:
+        headers = carriage.request.headers
+        id = await conversation_of(carriage.endpoint, headers, body, self._parsing)
+        return Conversation(carriage.caller.key, id) if id else None
+
+    async def _carry_apart(
+        self, carriage: Carriage, order: Order, conversation: Conversation, carriers: Carriers
+    ) -> None:
+        """In a task of its own, which goes on when the client of this one has gone."""
+        config, handover = self._config, Handover()
+
+        async def carry() -> None:
+            forwarding = Forwarding(order, carriers, apart.relay, apart.watch)
+            try:
+                await self._or_say_why(apart, forwarding.run())
+            finally:
+                await handover.put(None)
+                if apart.watch.unattended:
+                    self._under_way.leave(apart.watch)
+
+        task = self._outliving.begin(carry, "conversation")
+        watch = Watch(task)
+        reader = Reader(handover.put, order.id, carriage.endpoint.dialect)
+        apart = replace(carriage, relay=Relay(reader, handed_over(config), watch), watch=watch)
+        carriage.body = None  # it is the task's to close
+        self._under_way.enter(watch)
+        self._under_way.leave(carriage.watch)
+        try:
+            seconds = config.slow_reader_timeout_seconds
+            await handover.pass_on(carriage.request.send, carriage.watch, seconds)
+        except BaseException:
+            conversation.detach()
+            watch.unattended = True
+            if conversation.stream == "":
+                watch.interrupt(Cause.CLIENT_GONE)  # an engine that keeps no streams
+            if task.done():
+                self._under_way.leave(watch)
+            raise
+        try:
+            await asyncio.wait({task})
+        finally:
+            self._under_way.leave(watch)
+        task.result()
+        if conversation.stream:
+            carriers.scheduler.seen(conversation.owner, conversation.id, conversation.stream)
+
+    async def _converse(self, carriage: Carriage, body: Body, query: bytes) -> None:
+        """About conversations that others have begun."""
+        request, owner = carriage.request, carriage.caller.key
+        scheduler = (await self._started()).scheduler
+        told = request.id.encode()
+        match carriage.endpoint.kind:
+            case Kind.RESUME:
+                relay, watch = carriage.relay, carriage.watch
+                await self._streams.resume(scheduler, owner, query, request.headers, relay, watch)
+            case Kind.STOP:
+                await stop_stream(scheduler, owner, asked_id(query, request.headers))
+                await send_nothing(request.send, told)
+            case _:
+                with body.view() as view:
+                    ids = asked_ids(bytes(view))
+                held = await look_up(scheduler, owner, ids, carriage.watch.loop)
+                headers = [(b"cache-control", b"no-store")]
+                await send_json(request.send, 200, held, told, headers)
 
     async def _addressed(self, body: Body, form: bytes | None) -> str:
         """`form` is the Content-Type of a multipart form, or None for JSON."""
@@ -322,21 +392,3 @@ class GatewayApp:
 def _address(body: Body, form: bytes | None) -> str:
     with body.view() as view:
         return address(view) if form is None else address_form(view, form)
-
-
-@dataclass(slots=True)
-class Carriage:
-    """A request on its way, as far as it has come."""
-
-    endpoint: Endpoint
-    caller: Caller
-    request: Request
-    relay: Relay
-    watch: Watch
-    body: Body | None = None
-    model: str = ""
-
-    @property
-    def in_query(self) -> bool:
-        """Where its model is named."""
-        return bool(self.request.scope["method"] == "GET")

@@ -28,10 +28,14 @@ class Kind(StrEnum):
     REMOVE = auto()
     LOAD = auto()
     UNLOAD = auto()
+    RESUME = auto()  # a conversation's stream
+    STOP = auto()
+    LOOKUP = auto()
 
 
 CARRIED = frozenset({Kind.FORWARD, Kind.LOOK})
 """What a child answers."""
+CONVERSING = frozenset({Kind.RESUME, Kind.STOP, Kind.LOOKUP})
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,19 @@ FORWARDED = (
     "/detokenize",
     "/apply-template",
 )
+RESUMABLE = frozenset(
+    {
+        "/v1/chat/completions",
+        "/chat/completions",
+        "/v1/completions",
+        "/completions",
+        "/completion",
+        "/v1/responses",
+        "/responses",
+        "/v1/messages",
+    }
+)
+"""Those whose streams llama-server keeps for a conversation."""
 FORMS = ("/v1/audio/transcriptions", "/audio/transcriptions")
 LOOKS = ("/metrics", "/slots", "/lora-adapters")
 CONTROLS = ("/v1/chat/completions/control",)
@@ -109,14 +126,6 @@ all below it."""
 
 SOCKETS = {"/v1/realtime": Kind.FORWARD, "/models/ws": Kind.EVENTS}
 """WebSockets; for them the address is not for HTTP."""
-
-NOT_CARRIED = frozenset(
-    {
-        "/v1/stream",
-        "/v1/streams/lookup",
-    }
-)
-"""Paths of llama.cpp's: their clients are told that it is the gateway, not the address."""
 
 
 def _endpoint(
@@ -144,6 +153,8 @@ def _endpoints() -> Iterator[Endpoint]:
     yield _endpoint(Kind.LOAD, "/models/load", ("POST",))
     yield _endpoint(Kind.UNLOAD, "/models/unload", ("POST",))
     yield _endpoint(Kind.EVENTS, "/models/sse", ("GET",))
+    yield _endpoint(Kind.RESUME, "/v1/stream", ("GET",))
+    yield _endpoint(Kind.LOOKUP, "/v1/streams/lookup", ("POST",))
     yield _endpoint(Kind.PROPS, "/props")
     yield _endpoint(Kind.HEALTH, "/health", public=True)
     yield _endpoint(Kind.HEALTH, "/v1/health", public=True)
@@ -154,6 +165,7 @@ ENDPOINTS: dict[str, Endpoint] = {endpoint.path: endpoint for endpoint in _endpo
 CHANGES: dict[tuple[str, str], Endpoint] = {
     ("POST", "/models"): _endpoint(Kind.FETCH, "/models", ("POST",)),
     ("DELETE", "/models"): _endpoint(Kind.REMOVE, "/models", ("DELETE",)),
+    ("DELETE", "/v1/stream"): _endpoint(Kind.STOP, "/v1/stream", ("DELETE",)),
 }
 PROPS_OF_MODEL = _endpoint(Kind.LOOK, "/props", ("GET",))
 
@@ -163,17 +175,13 @@ _REFUSED_PATHS = frozenset(path for _, path in REFUSED)
 def is_known_path(path: str) -> bool:
     """Whether the gateway answers for it, if only to say why not."""
     return (
-        path in ENDPOINTS
-        or path in SOCKETS
-        or path in NOT_CARRIED
-        or path in _REFUSED_PATHS
-        or path.startswith("/slots/")
+        path in ENDPOINTS or path in SOCKETS or path in _REFUSED_PATHS or path.startswith("/slots/")
     )
 
 
 def model_named(path: str) -> str:
     """The name in /models/{name}, which may hold slashes; empty for other paths."""
-    if path in NOT_CARRIED or path in ENDPOINTS or path in SOCKETS:
+    if path in ENDPOINTS or path in SOCKETS:
         return ""
     beginning = "/v1/models/" if path.startswith("/v1/") else "/models/"
     return path.removeprefix(beginning) if path.startswith(beginning) else ""
@@ -192,10 +200,6 @@ def find_endpoint(path: str, method: str) -> Endpoint:
         raise Refused("not_supported", f"{method} {path} is not carried by this gateway: {why}.")
     if path in SOCKETS:
         raise Refused("upgrade_required", f"{path} is a WebSocket: open it with one (ws://).")
-    if path in NOT_CARRIED:
-        raise Refused(
-            "not_found", f"{method} {path} is one of llama.cpp's that this gateway does not carry."
-        )
     if endpoint is None:
         raise Refused("not_found", f"There is no endpoint {method} {path} on this gateway.")
     changing = tuple(verb for verb, changed in CHANGES if changed == path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,7 +20,7 @@ from proxy.remote.passage import Passage
 from proxy.remote.request import Asked, refuse_what_came_back
 from proxy.upstream import Answer, UpstreamFailed
 from proxy.watch import Cause, Interrupted, Watch
-from scheduler.client import Lease, SchedulerClient
+from scheduler.client import Conversation, Lease, SchedulerClient
 from scheduler.protocol import Refused, Remote
 
 
@@ -41,6 +42,7 @@ class Order:
     kind: Literal["post", "get"] = "post"
     is_json: bool = True
     form: bytes | None = None
+    conversation: Conversation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,7 @@ class Forwarding:
         try:
             while True:
                 lease = await self._acquire()
+                await self._leave_if_nobody_comes_back(lease)
                 self._relay.config = self._carriers.config.within(lease.limits)
                 if lease.remote is not None:
                     if await self._passed_by_remote(lease, lease.remote):
@@ -103,6 +106,7 @@ class Forwarding:
                     request=order.id,
                     sticky=order.sticky,
                     own=caller.own_names(order.model),
+                    conversation=order.conversation,
                 )
         finally:
             watch.queued = False
@@ -113,6 +117,13 @@ class Forwarding:
             self._order, self._carriers, self._relay, self._watch, self._outgoing, lease, remote
         )
         return await passage.run(last=self._remote_tries >= ATTEMPTS)
+
+    async def _leave_if_nobody_comes_back(self, lease: Lease) -> None:
+        """Its client has lost its connection meanwhile, and this engine keeps no streams."""
+        conversation = self._order.conversation
+        if conversation is not None and conversation.detached and not lease.stream:
+            await lease.release()
+            raise Interrupted(Cause.CLIENT_GONE)
 
     async def _first_byte(self, lease: Lease) -> Answer | None:
         """None when the child died and the request may be tried again."""
@@ -125,7 +136,7 @@ class Forwarding:
                 body = await self._outgoing.body(lease)
                 sending = await answer.ask(
                     lease.address,
-                    order.head + end_of_head(body.size),
+                    order.head + _stream_header(lease) + end_of_head(body.size),
                     body.to_send(),
                     config.connect_timeout_seconds,
                 )
@@ -138,8 +149,8 @@ class Forwarding:
             self._watch.no_limit()
             await self._attempts.judge(lease)
             return None
-        except BaseException:
-            self._read_on(lease, answer)
+        except BaseException as left:
+            self._leave(lease, answer, left)
             raise
 
     async def _pass_on(self, lease: Lease, answer: Answer) -> None:
@@ -149,16 +160,29 @@ class Forwarding:
             answer.close()
             model = self._order.model or lease.preset
             raise broken_off(await lease.release(died=True), model) from error
-        except BaseException:
-            self._leave(lease, answer)
+        except BaseException as left:
+            self._leave(lease, answer, left)
             raise
         answer.close()
         usage = self._relay.tail.usage()
-        await lease.release(read=usage.read, cached=usage.cached, answered=usage.answered)
+        await lease.release(
+            read=usage.read,
+            cached=usage.cached,
+            answered=usage.answered,
+            unread=bool(lease.stream),
+        )
         await self._relay.finish()
 
-    def _leave(self, lease: Lease, answer: Answer) -> None:
-        if answer.is_stream:
+    def _leave(self, lease: Lease, answer: Answer, left: BaseException) -> None:
+        conversation = self._order.conversation
+        if lease.stream and conversation is not None:
+            if _ends_the_process(left):
+                answer.close()  # the lease stays with the scheduler, which watches the stream
+            else:
+                stop = self._carriers.scheduler.stop(conversation.owner, conversation.id)
+                longest = self._relay.config.answer_timeout_seconds
+                self._carriers.abandoned.stop_stream(lease, answer, longest, stop)
+        elif answer.begun and answer.is_stream:
             self._carriers.abandoned.close_stream(lease, answer)
         else:
             self._read_on(lease, answer)
@@ -166,6 +190,17 @@ class Forwarding:
     def _read_on(self, lease: Lease, answer: Answer) -> None:
         longest = self._relay.config.answer_timeout_seconds
         self._carriers.abandoned.read_on(lease, answer, longest)
+
+
+def _stream_header(lease: Lease) -> bytes:
+    return b"x-conversation-id: %b\r\n" % lease.stream.encode() if lease.stream else b""
+
+
+def _ends_the_process(left: BaseException) -> bool:
+    """Of a task that nobody else interrupts or cancels."""
+    if isinstance(left, Interrupted):
+        return left.cause is Cause.SHUTDOWN
+    return isinstance(left, asyncio.CancelledError)
 
 
 def interruption(interrupted: Interrupted, config: ProxyConfig) -> Refused | None:

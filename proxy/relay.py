@@ -35,6 +35,8 @@ class Relay:
 
     def __init__(self, reader: Reader, config: ProxyConfig, watch: Watch) -> None:
         self.tail = Tail()
+        self.passed = 0
+        """Bytes of the answer that have come from the child."""
         self.filtered = b""
         """What was done to the request's body, for its client."""
         self.config = config
@@ -51,12 +53,17 @@ class Relay:
 
         Raises UpstreamFailed or Interrupted; `finish` or `fail` must follow.
         """
-        if answer.is_stream and not answer.is_encoded:
+        if answer.is_stream and not answer.is_encoded and self._frames is None:
             self._frames = WholeFrames()
         with self._watch as watch:
-            await self._start(answer)
+            if not self._started:
+                await self._start(answer)
+            elif self._last:  # of another answer, which this one goes on with
+                await self._send(self._last)
+                self._last = b""
             part = answer.first
             while part:
+                self.passed += len(part)
                 self.tail.push(part)
                 if self._frames is not None:
                     part = self._frames.push(part)

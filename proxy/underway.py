@@ -23,22 +23,28 @@ class UnderWay:
     @contextmanager
     def one(self, watch: Watch) -> Iterator[None]:
         """As long as the block runs it is waited for. The watch is closed after it."""
-        self._watches.add(watch)
-        self._none.clear()
+        self.enter(watch)
         try:
             yield
         finally:
             watch.close()
-            self._watches.discard(watch)
-            if not self._watches:
-                self._none.set()
+            self.leave(watch)
+
+    def enter(self, watch: Watch) -> None:
+        self._watches.add(watch)
+        self._none.clear()
+
+    def leave(self, watch: Watch) -> None:
+        self._watches.discard(watch)
+        if not self._watches:
+            self._none.set()
 
     async def drain(self, timeout_seconds: float) -> None:
         """Take no new work; let what is under way end for that long, but what only waits at once;
         interrupt the rest."""
         self.draining.set()
         for watch in list(self._watches):
-            if watch.queued:
+            if watch.queued or watch.unattended:
                 watch.interrupt(Cause.SHUTDOWN)
         if not await self._all_ended(timeout_seconds):
             for watch in list(self._watches):

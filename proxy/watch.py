@@ -49,6 +49,8 @@ class Watch:
         self.cause: Cause | None = None
         self.queued = False
         """Waiting for a lease: nothing is lost when such a request ends at once."""
+        self.unattended = False
+        """Its client has gone, and the scheduler keeps its lease: nothing is lost either."""
         self._task = task
         self.loop = task.get_loop()
         self._armed = False

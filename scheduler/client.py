@@ -25,6 +25,7 @@ from .protocol import (
     Abandon,
     Acquire,
     Cancel,
+    Detach,
     Ended,
     Granted,
     Happened,
@@ -37,9 +38,15 @@ from .protocol import (
     Refused,
     Release,
     Reload,
+    Seen,
     Shutdown,
     Snapshot,
     SnapshotState,
+    Stop,
+    Stream,
+    Streams,
+    StreamsState,
+    StreamState,
     Unload,
 )
 
@@ -71,6 +78,7 @@ class Lease:
         self.remote = granted.remote
         self.model = granted.model
         self.limits = granted.limits
+        self.stream = granted.stream
         self.lost = asyncio.Event()
         """Set when the control connection that held it broke."""
         self.draining = draining or asyncio.Event()
@@ -86,8 +94,10 @@ class Lease:
         read: int | None = None,
         cached: int | None = None,
         answered: int | None = None,
+        unread: bool = False,
     ) -> Ended | None:
-        """Once; later calls do nothing. Tokens that nobody has counted are None. With `died` it
+        """Once; later calls do nothing. Tokens that nobody has counted are None. `unread`: a
+        conversation's stream has ended, and its client may not have all of it yet. With `died` it
         tells how the instance ended, None when it still lives; else it returns at once. A
         connection that is gone is not an error."""
         if self._over:
@@ -95,7 +105,8 @@ class Lease:
         self._over = True
         self._connection.leases.discard(self)
         self._connection.forget(self._asked)
-        ask = Release(self._connection.next_id(), self.lease, died, read, cached, answered)
+        id = self._connection.next_id()
+        ask = Release(id, self.lease, died, read, cached, answered, unread)
         if not died:
             self._connection.tell(ask)
             return None
@@ -117,6 +128,38 @@ class Lease:
     def abandon(self) -> None:
         if not self._over:
             self._connection.tell(Abandon(self._connection.next_id(), self.lease))
+
+
+class Conversation:
+    """One request for the stream of a client's own id, among those of `owner`; `detach` says that
+    its client has lost its connection and may come back for the stream. `stream` is by which the
+    child knows it, empty for an engine that cannot keep one; None before the lease."""
+
+    def __init__(self, owner: str, id: str) -> None:
+        self.owner = owner
+        self.id = id
+        self.detached = False
+        self.stream: str | None = None
+        self._waits_at: tuple[Connection, int] | None = None
+
+    def detach(self) -> None:
+        self.detached = True
+        self._tell()
+
+    def waits(self, connection: Connection, asked: int) -> None:
+        """From the next turn of the loop on: then its acquire, `asked`, is on its way."""
+        self._waits_at = connection, asked
+        if self.detached:
+            asyncio.get_running_loop().call_soon(self._tell)
+
+    def is_answered(self, stream: str | None) -> None:
+        """None: it has no lease."""
+        self._waits_at, self.stream = None, stream
+
+    def _tell(self) -> None:
+        if self._waits_at is not None:
+            connection, asked = self._waits_at
+            connection.tell(Detach(connection.next_id(), asked))
 
 
 class SchedulerClient:
@@ -154,6 +197,7 @@ class SchedulerClient:
         request: str = "",
         sticky: str = "",
         own: OwnNames = NO_OWN_NAMES,
+        conversation: Conversation | None = None,
     ) -> Lease:
         """Waits until the model is loaded and has a slot free. Raises Refused. `request` is what
         the client knows it by (at most 128 printable characters); those of one `sticky` come to the
@@ -180,23 +224,54 @@ class SchedulerClient:
                 request,
                 sticky,
                 own,
+                *((conversation.id, conversation.owner) if conversation is not None else ()),
             )
-            draining = connection.drains_of(id) if kind == "websocket" else None
-            lease: Lease | None = None
             try:
-                ok = await connection.ask(ask)
-                lease = Lease(connection, msgspec.convert(ok, Granted), id, draining)
+                return await self._leased(connection, ask, conversation)
             except ConnectionLost:
                 continue
-            except asyncio.CancelledError:
-                # It may have been granted in this very moment: then the lease ends by this.
-                connection.tell(Cancel(connection.next_id(), ask.id))
-                raise
-            finally:
-                if lease is None:
-                    connection.forget(id)
-            connection.hold(lease)
-            return lease
+
+    async def _leased(
+        self, connection: Connection, ask: Acquire, conversation: Conversation | None
+    ) -> Lease:
+        """Raises Refused, or ConnectionLost."""
+        draining = connection.drains_of(ask.id) if ask.kind == "websocket" else None
+        lease: Lease | None = None
+        if conversation is not None:
+            conversation.waits(connection, ask.id)
+        try:
+            ok = await connection.ask(ask)
+            lease = Lease(connection, msgspec.convert(ok, Granted), ask.id, draining)
+        except asyncio.CancelledError:
+            # It may have been granted in this very moment: then the lease ends by this.
+            connection.tell(Cancel(connection.next_id(), ask.id))
+            raise
+        finally:
+            if conversation is not None:
+                conversation.is_answered(None if lease is None else lease.stream)
+            if lease is None:
+                connection.forget(ask.id)
+        connection.hold(lease)
+        return lease
+
+    async def stop(self, owner: str, conversation: str) -> None:
+        """It ends, wherever it stands. Raises Refused where nobody answers."""
+        await self._call(lambda id: Stop(id, conversation, owner))
+
+    async def stream(self, owner: str, conversation: str) -> StreamState:
+        """Raises Refused: `conversation_lost` too."""
+        told = await self._call(lambda id: Stream(id, conversation, owner))
+        return msgspec.convert(told, StreamState)
+
+    async def streams(self, owner: str, conversations: list[str]) -> list[StreamState]:
+        """Of those that have one of these ids, or one of them before a `::`."""
+        told = await self._call(lambda id: Streams(id, conversations, owner))
+        return msgspec.convert(told, StreamsState).streams
+
+    def seen(self, owner: str, conversation: str, stream: str) -> None:
+        """Its client has had all of it. Without waiting: what is not heard is kept for longer."""
+        if (connection := self._connection) is not None:
+            connection.tell(Seen(connection.next_id(), conversation, stream, owner))
 
     async def happenings(self) -> AsyncIterator[Happened]:
         """What happens to presets from now on, as long as the connection lasts; a first one that

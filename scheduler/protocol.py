@@ -53,6 +53,11 @@ Weight = Annotated[float, msgspec.Meta(ge=0.01, le=1000)]
 REQUEST_TEXT = r"^[!-~]{0,128}\Z"
 RequestText = Annotated[str, msgspec.Meta(pattern=REQUEST_TEXT)]
 """What a client knows its request by: printable ASCII, at most 128 characters."""
+CONVERSATION_TEXT = r"^[ -~]{0,256}\Z"
+ConversationText = Annotated[str, msgspec.Meta(pattern=CONVERSATION_TEXT)]
+"""A client's id of a conversation: printable ASCII, at most 256 characters."""
+MOST_LOOKED_UP = 1000
+"""Conversations in one `streams`."""
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 
 
@@ -75,7 +80,11 @@ class Acquire(_Operation, tag="acquire", frozen=True):
     place). `get` asks for a look: it takes no slot and ends by itself after seconds. The holder of
     a `websocket` is told later, too, whether its instance drains (Drains). `weight` and `priority`
     are the tenant's. Those of one `sticky` come to the same one of several instances, as long as
-    it has a free slot."""
+    it has a free slot.
+
+    `conversation` is the client's id of the stream that it asks for, among those of `owner`: its
+    lease lasts as long as the child writes, whatever becomes of this connection, and a newer
+    request with the same id ends it."""
 
     preset: str
     tenant: str = ""
@@ -87,6 +96,8 @@ class Acquire(_Operation, tag="acquire", frozen=True):
     request: RequestText = ""
     sticky: RequestText = ""
     own: OwnNames = NO_OWN_NAMES
+    conversation: ConversationText = ""
+    owner: RequestText = ""
 
 
 class Cancel(_Operation, tag="cancel", frozen=True):
@@ -100,7 +111,8 @@ class Release(_Operation, tag="release", frozen=True):
 
     `died`: the child's connection broke; the reply then waits a moment (2 s at most) for its exit
     and tells how it ended. `read`, `cached` (of those) and `answered` are the tokens that the
-    answer states; what it does not state is null.
+    answer states; what it does not state is null. `unread`: the stream of a conversation has ended,
+    and its client may not have all of it yet.
     """
 
     lease: int
@@ -108,6 +120,7 @@ class Release(_Operation, tag="release", frozen=True):
     read: Count | None = None
     cached: Count | None = None
     answered: Count | None = None
+    unread: bool = False
 
     @property
     def tokens(self) -> int | None:
@@ -130,6 +143,44 @@ class Heard(_Operation, tag="heard", frozen=True):
 
     lease: int
     failed: Annotated[str, msgspec.Meta(max_length=200)] = ""
+
+
+class Detach(_Operation, tag="detach", frozen=True):
+    """The client of the waiter `target`, a conversation's, has lost its connection: it waits for a
+    minute more at most, and no busy model drains for it."""
+
+    target: int
+
+
+class Stop(_Operation, tag="stop", frozen=True):
+    """The conversation ends, whether it waits, is generated, or can be read. Of one that is not
+    there, or another owner's, nothing ends."""
+
+    conversation: ConversationText
+    owner: RequestText = ""
+
+
+class Stream(_Operation, tag="stream", frozen=True):
+    """Where the stream of a conversation is (StreamState)."""
+
+    conversation: ConversationText
+    owner: RequestText = ""
+
+
+class Streams(_Operation, tag="streams", frozen=True):
+    """The same of all that have one of these ids, or one of them before a `::`."""
+
+    conversations: Annotated[list[ConversationText], msgspec.Meta(max_length=MOST_LOOKED_UP)]
+    owner: RequestText = ""
+
+
+class Seen(_Operation, tag="seen", frozen=True):
+    """The client of a conversation has had all of its `stream`, by whatever connection: it need not
+    be kept for it."""
+
+    conversation: ConversationText
+    stream: RequestText
+    owner: RequestText = ""
 
 
 class Load(_Operation, tag="load", frozen=True):
@@ -225,6 +276,11 @@ Operation = (
     | Release
     | Abandon
     | Heard
+    | Detach
+    | Stop
+    | Stream
+    | Streams
+    | Seen
     | Load
     | Unload
     | Apply
@@ -288,7 +344,8 @@ class Granted(msgspec.Struct, frozen=True, omit_defaults=True):
     """What an acquire's `ok` holds. `address` is the path of the child's Unix socket; it is empty
     where `remote` says where to go instead. Without `filters` the request goes as it came, but for
     the `model` that it names: whoever answers knows it by this name, unless that is empty. Without
-    `limits` it has the gateway's."""
+    `limits` it has the gateway's. `stream` is the conversation's id for the child, where the
+    request has one that can be resumed."""
 
     lease: int
     preset: str
@@ -298,6 +355,7 @@ class Granted(msgspec.Struct, frozen=True, omit_defaults=True):
     remote: Remote | None = None
     model: str = ""
     limits: TimeLimits | None = None
+    stream: str = ""
 
 
 class Drains(msgspec.Struct, frozen=True):
@@ -305,3 +363,28 @@ class Drains(msgspec.Struct, frozen=True):
     drains now. An idle WebSocket is to be closed then, for nobody knows when it will end."""
 
     draining: bool
+
+
+StreamStateName = Literal["waiting", "generating", "ended", "kept"]
+
+
+class StreamState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where a conversation's stream is: nowhere yet (`waiting`); in the child at `address`, which
+    knows it as `stream`; or in the file `path`, where its instance had to go, from its byte `begin`
+    on. `began` and `ended` are seconds since 1970."""
+
+    conversation: str
+    state: StreamStateName
+    stream: str = ""
+    address: str = ""
+    path: str = ""
+    begin: int = 0
+    size: int = 0
+    began: int = 0
+    ended: int = 0
+
+
+class StreamsState(msgspec.Struct, frozen=True):
+    """What a `streams`' `ok` holds."""
+
+    streams: list[StreamState]

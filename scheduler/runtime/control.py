@@ -7,10 +7,9 @@ A connection that breaks takes its waiters with it; its leases are abandoned and
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, assert_never, cast
@@ -25,15 +24,13 @@ from scheduler.protocol import (
     Acquire,
     Apply,
     Cancel,
+    Detach,
     Devices,
-    DevicesState,
     Drains,
     Ended,
     ErrorBody,
     Explain,
-    Explained,
     Fit,
-    FitAnswer,
     Heard,
     Load,
     Measured,
@@ -43,23 +40,25 @@ from scheduler.protocol import (
     Release,
     Reload,
     Reply,
+    Seen,
     Shutdown,
     Snapshot,
     SnapshotState,
+    Stop,
+    Stream,
+    Streams,
     Subscribe,
     Unload,
     Waiters,
-    WaitersPage,
 )
 
 from .line_splitter import LineSplitter
 from .operations import Operations
 from .refusals import request_unknown
-from .replies import written
+from .replies import Told, written
+from .socket_file import socket_file
 from .unreadable import id_of, unreadable
 from .waiting import Run
-
-_Told = Explained | WaitersPage | DevicesState | FitAnswer
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +82,7 @@ class ControlServer:
     async def serve(self, socket: Path) -> None:
         """Until cancelled. The socket's file is made, 0600, and removed."""
         loop = asyncio.get_running_loop()
-        with _socket_file(socket):
+        with socket_file(socket):
             server = await loop.create_unix_server(self._connected, str(socket))
             os.chmod(socket, 0o600)  # noqa: PTH101 - one call on a local file
             try:
@@ -189,10 +188,10 @@ class _Connection(asyncio.Protocol):
                 if (leave := self._subscriptions.pop(target, None)) is not None:
                     leave()
                 done()
-            case Release(lease=lease, died=died, tokens=tokens):
+            case Release(lease=lease, died=died, tokens=tokens, unread=unread):
                 request = self._ended_lease(lease)
                 released = partial(self._released, operation.id)
-                self._operations.release(request, released, died=died, tokens=tokens)
+                self._operations.release(request, released, died=died, tokens=tokens, unread=unread)
             case Abandon(lease=lease):
                 self._known_lease(lease)
                 self._operations.abandon(RequestId(lease))
@@ -201,6 +200,8 @@ class _Connection(asyncio.Protocol):
                 self._known_lease(lease)
                 self._operations.heard(RequestId(lease), failed)
                 done()
+            case Detach() | Stop() | Stream() | Streams() | Seen():
+                self._converse(operation)
             case Load(id=id, preset=preset, wait=wait):
                 self._load(id, preset, wait=wait)
             case Unload(id=id, preset=preset, force=force):
@@ -231,6 +232,24 @@ class _Connection(asyncio.Protocol):
                 self._operations.shut_down(done)
             case _:
                 assert_never(operation)
+
+    def _converse(self, operation: Detach | Stop | Stream | Streams | Seen) -> None:
+        done, told = partial(self._ok, operation.id), partial(self._told, operation.id)
+        conversing = self._operations.conversing
+        match operation:
+            case Detach(target=target):
+                if (request := self._requests.get(target)) is not None:
+                    conversing.detach(request)
+                done()
+            case Stop():
+                conversing.stop(operation, done)
+            case Stream():
+                conversing.stream(operation, told)
+            case Streams():
+                conversing.streams(operation, told)
+            case Seen():
+                conversing.seen(operation)
+                done()
 
     def _load(self, id: int, preset: str, *, wait: bool) -> None:
         if wait:
@@ -329,7 +348,7 @@ class _Connection(asyncio.Protocol):
     def _snapshot(self, id: int, state: SnapshotState) -> None:
         self._ok(id, msgspec.to_builtins(state))
 
-    def _told(self, id: int, answer: _Told | Refused) -> None:
+    def _told(self, id: int, answer: Told | Refused) -> None:
         if isinstance(answer, Refused):
             self._refuse(id, answer)
         else:
@@ -370,13 +389,3 @@ class _Connection(asyncio.Protocol):
         if self._transport.get_write_buffer_size() > UNREAD_LIMIT:
             logger.warning("a peer does not read its replies: its connection is cut")
             self._transport.abort()
-
-
-@contextlib.contextmanager
-def _socket_file(path: Path) -> Iterator[None]:
-    """No file before, none after. Only under the scheduler's lock: nobody else listens on it."""
-    path.unlink(missing_ok=True)
-    try:
-        yield
-    finally:
-        path.unlink(missing_ok=True)

@@ -8,6 +8,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from .kept_streams import PATTERN as KEPT_STREAMS
+
 
 class AlreadyRunning(Exception):
     """Another scheduler works on the same CORRAL_VAR."""
@@ -38,7 +40,8 @@ def only_scheduler(var: Path) -> Iterator[None]:
 
 def remove_leftovers(run_folder: Path) -> None:
     """Sockets of children of a scheduler that was killed, and of children that measured when the
-    jobs process was: nobody ever asks these anything. Only under the lock."""
-    for pattern in ("i-*.sock", "m-*.sock"):
+    jobs process was: nobody ever asks these anything; and streams that were kept for its clients.
+    Only under the lock."""
+    for pattern in ("i-*.sock", "m-*.sock", KEPT_STREAMS):
         for socket in run_folder.glob(pattern):
             socket.unlink(missing_ok=True)

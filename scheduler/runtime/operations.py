@@ -11,6 +11,8 @@ from collections.abc import Callable
 from functools import partial
 from itertools import count
 
+import msgspec
+
 from models_registry.launch import LaunchSpec
 from scheduler.core.events import (
     Abandoned,
@@ -41,6 +43,8 @@ from scheduler.protocol import (
     WaitersPage,
 )
 
+from .conversations import Conversations
+from .conversing import Conversing
 from .explaining import explained, waiters
 from .fitting import fit_answer
 from .instance_run import InstanceRun
@@ -75,11 +79,14 @@ class Operations:
         autoload: bool = True,
         answer_seconds: float = 3600.0,
         measured: Callable[[], None] = lambda: None,
+        conversations: Conversations,
     ) -> None:
         """`measured` is called when a measure job has told that it is done."""
         self._owner = owner
         self._measured = measured
         self._orphans = Orphans(owner, answer_seconds)
+        self.conversations = conversations
+        self.conversing = Conversing(owner, conversations)
         self._models_max = models_max
         self._autoload = autoload
         self._ids = count(1)
@@ -97,6 +104,8 @@ class Operations:
                 preset = self._resolved(
                     asked.preset, asked.own, autoload=asked.autoload and self._autoload
                 )
+                if asked.conversation:
+                    self.conversations.begin(asked, preset, request, arrived)
             except Refused as refusal:
                 answer(refusal)
                 return
@@ -122,6 +131,7 @@ class Operations:
         def granted(got: Run | Refused) -> None:
             if (known := self._owner.waiting.get(request)) is not None:
                 known.granted_at = self._owner.clock()
+            self.conversations.answered(request, got)
             answer(got)
 
         self._owner.post(admit)
@@ -131,7 +141,9 @@ class Operations:
         """As the registry now is: an edit counts at once, also for what runs already."""
         offer = self._owner.offer
         spec = offer.specs.get(run.spec.preset, run.spec)
-        return grant_of(request, run, spec, offer.meant(asked.preset, asked.own))
+        granted = grant_of(request, run, spec, offer.meant(asked.preset, asked.own))
+        stream = self.conversations.key_of(request)
+        return msgspec.structs.replace(granted, stream=stream) if stream else granted
 
     def load(
         self, name: str, answer: Answer, queued: Callable[[], None] | None = None
@@ -148,6 +160,7 @@ class Operations:
 
         def leave() -> None:
             self._owner.waiting.leave(request)
+            self.conversations.left(request)
             self._owner.handle(Cancelled(request))
 
         self._owner.post(leave)
@@ -159,6 +172,7 @@ class Operations:
         *,
         died: bool = False,
         tokens: int | None = None,
+        unread: bool = False,
     ) -> None:
         """`answer` gets how the instance ended, None when it lives. With `died` the slot stays
         taken until that is known: nobody else shall be sent to a dying child. `tokens` were
@@ -166,6 +180,7 @@ class Operations:
 
         def release() -> None:
             asked = self._owner.waiting.leave(request)
+            self.conversations.released(request, died=died, unread=unread)
             run = asked.run if asked is not None else None
             if run is None:
                 answer(None)
@@ -189,14 +204,18 @@ class Operations:
         self._owner.post(Abandoned(request))
 
     def desert(self, request: RequestId) -> None:
-        """The connection that asked broke: a waiter leaves, a lease is abandoned and watched. A
-        look keeps no slot busy, so there is nothing to watch."""
+        """The connection that asked broke: a waiter leaves, a lease is abandoned and watched, but
+        for a conversation's, whose client may come back. A look keeps no slot busy, so there is
+        nothing to watch."""
 
         def desert() -> None:
             asked = self._owner.waiting.leave(request)
             run = asked.run if asked is not None else None
             if asked is None or run is None:
+                self.conversations.left(request)
                 self._owner.handle(Cancelled(request))
+                return
+            if self.conversations.holds_on(request):
                 return
             if asked.kind is Kind.GET or isinstance(run, RemoteRun):
                 # Of a remote nothing goes on: whoever died held the connection to it.

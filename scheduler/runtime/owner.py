@@ -43,6 +43,7 @@ from scheduler.core.sizes import OpenShape
 from scheduler.core.states import State
 from scheduler.core.values import InstanceId, PresetName, PresetSpec, Refusal, RequestId
 
+from .ending import exit_after, killed_in_time, no_work
 from .figures import Figures
 from .happenings import Happenings
 from .instance_run import InstanceRun, News, Told
@@ -100,6 +101,9 @@ class Owner:
         self._note = note
         self.memory = Memory(self, measures, record)
         self.happenings = Happenings(self)
+        self.before_exit: Callable[[InstanceRun], Coroutine[Any, Any, None] | None] = no_work
+        """What is to be done before an instance is asked to exit, if anything."""
+        self.buried: Callable[[InstanceRun], None] = no_work
         self._told_specs: tuple[PresetSpec, ...] = ()
         self._inbox: asyncio.Queue[Event | Do] = asyncio.Queue()
         self._ending = False
@@ -246,7 +250,7 @@ class Owner:
                 self._tell_draining(instance, draining=False)
             case AskExit(instance, reason, for_preset, figures):
                 self._write("ask_exit", instance, reason, for_preset, figures)
-                self._leave(instance, reason).ask_exit()
+                self._ask_exit(self._leave(instance, reason))
             case Kill(instance, reason, for_preset, figures):
                 self._write("kill", instance, reason, for_preset, figures)
                 self._leave(instance, reason).kill()
@@ -312,9 +316,16 @@ class Owner:
             run.leaving = reason
         return run
 
+    def _ask_exit(self, run: InstanceRun) -> None:
+        if (before := self.before_exit(run)) is None:
+            run.ask_exit()
+        else:
+            self.begin(exit_after(before, run), f"before-exit-{run.instance}")
+
     def _bury(self, instance: InstanceId) -> InstanceRun:
         run = self.runs.pop(instance)
         run.over.set()
+        self.buried(run)
         self.memory.something_exited()
         self._record(Gone(instance, run.pid, run.argv, run.end_reason, run.exit))
         return run
@@ -382,15 +393,6 @@ class Owner:
             run.leaving = run.leaving or Reason.SHUTDOWN
             run.ask_exit()
             self.begin(
-                _killed_in_time(run, self.offer.stop_timeout_seconds(run.spec)),
+                killed_in_time(run, self.offer.stop_timeout_seconds(run.spec)),
                 f"stop-{run.instance}",
             )
-
-
-async def _killed_in_time(run: InstanceRun, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await run.over.wait()
-    except TimeoutError:
-        logger.warning("%s did not exit in %g s and is killed", run.name, seconds)
-        run.kill()

@@ -81,6 +81,18 @@ def request_unknown() -> Refused:
     )
 
 
+def request_cancelled() -> Refused:
+    return Refused("request_cancelled", "request cancelled by a stop while the model was loading")
+
+
+def conversation_lost() -> Refused:
+    return Refused(
+        "conversation_lost",
+        "there is no stream of this conversation: it was never begun with this key, was stopped, "
+        "ended more than five minutes ago, or went with its model; send the request again",
+    )
+
+
 def preset_invalid(preset: str, problem: str) -> Refused:
     return Refused("preset_invalid", f"the model '{preset}' cannot be started: {problem}")
 

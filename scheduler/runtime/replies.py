@@ -8,7 +8,19 @@ import msgspec
 
 from models_registry.launch import LaunchSpec
 from scheduler.core.values import RequestId
-from scheduler.protocol import ErrorBody, Filters, Granted, Reply, TimeLimits
+from scheduler.protocol import (
+    DevicesState,
+    ErrorBody,
+    Explained,
+    Filters,
+    FitAnswer,
+    Granted,
+    Reply,
+    StreamsState,
+    StreamState,
+    TimeLimits,
+    WaitersPage,
+)
 
 from .remote_run import RemoteRun
 from .waiting import Run
@@ -16,6 +28,8 @@ from .waiting import Run
 logger = logging.getLogger(__name__)
 
 NO_OWN_LIMITS = TimeLimits()
+Told = StreamState | StreamsState | Explained | WaitersPage | DevicesState | FitAnswer
+"""What is told whole, as it is."""
 
 _encode = msgspec.json.Encoder().encode
 

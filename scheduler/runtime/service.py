@@ -22,7 +22,9 @@ from scheduler.protocol import Refused
 from .catalog import Catalog
 from .child import Spawn, spawned
 from .child_log import ChildLog, log_path
+from .child_streams import ChildStreams
 from .control import ControlServer
+from .conversations import Conversations
 from .devices.device import Device
 from .devices.limits import Limits
 from .devices.readings import Devices
@@ -33,6 +35,7 @@ from .engines.llama_server import LlamaServer
 from .event_writer import EventWriter
 from .health import HealthRule
 from .instance_run import InstanceRun, Told
+from .kept_streams import KeptStreams
 from .lock import remove_leftovers
 from .measures import Measures
 from .offer import Offer
@@ -101,8 +104,10 @@ class SchedulerService:
         if devices is not None:
             self.owner.memory.watch = DeviceWatch(devices, ours=self._pids, told=self._devices_seen)
         self._seen_devices = asyncio.Event()
+        self._kept = KeptStreams(config.run_folder)
         self.operations = Operations(
             self.owner,
+            conversations=Conversations(self.owner, ChildStreams(), self._kept),
             models_max=config.planner.models_max,
             autoload=config.autoload,
             answer_seconds=config.answer_timeout_seconds,
@@ -131,6 +136,7 @@ class SchedulerService:
                 await self._measures.close()
             if self._event_log is not None:
                 self._event_log.stop()
+            self._kept.clear()
 
     async def _first_reading(self, catalog: Catalog) -> None:
         """A registry that cannot be read is no reason to be silent: the catalog tries again, and

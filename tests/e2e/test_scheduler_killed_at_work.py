@@ -1,4 +1,5 @@
-"""Scenario 6, but for its conversation: the scheduler killed with all that it may have in hand."""
+"""Scenario 6, but for its conversation (test_conversations_survive.py): the scheduler killed with
+all that it may have in hand."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scheduler.client import ConnectionLost
+from scheduler.client import ConnectionLost, Conversation
 from scheduler.protocol import (
     NO_OWN_NAMES,
     Ended,
@@ -19,6 +19,7 @@ from scheduler.protocol import (
     Refused,
     Remote,
     SnapshotState,
+    StreamState,
     TimeLimits,
 )
 
@@ -43,6 +44,8 @@ class FakeLease:
         self.draining = asyncio.Event()
         self.released = False
         self.abandoned = False
+        self.unread = False
+        self.stream = ""
         self.tokens: tuple[int | None, ...] = (None, None, None)
         self._scheduler = scheduler
 
@@ -53,11 +56,13 @@ class FakeLease:
         read: int | None = None,
         cached: int | None = None,
         answered: int | None = None,
+        unread: bool = False,
     ) -> Ended | None:
         if self.released:
             return None
         self.released = True
         self.tokens = (read, cached, answered)
+        self.unread = unread
         self._scheduler.changed.set()
         if died:
             if self._scheduler.loses_leases:
@@ -106,6 +111,12 @@ class FakeScheduler:
     leases: list[FakeLease] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
     waiting: int = 0
+    keeps_streams: bool = True
+    late_refusal: Refused | None = None
+    conversations: list[Conversation] = field(default_factory=list)
+    stopped: list[tuple[str, str]] = field(default_factory=list)
+    states: dict[tuple[str, str], StreamState] = field(default_factory=dict)
+    was_seen: list[tuple[str, str, str]] = field(default_factory=list)
     loads: list[str] = field(default_factory=list)
     loaded: set[str] = field(default_factory=set)
     life: str = "one"
@@ -177,6 +188,7 @@ class FakeScheduler:
         request: str = "",
         sticky: str = "",
         own: OwnNames = NO_OWN_NAMES,
+        conversation: Conversation | None = None,
     ) -> FakeLease:
         if not preset and not own.default:
             raise Refused("model_missing", "no model, and no default")
@@ -186,14 +198,40 @@ class FakeScheduler:
         if self.refusal is not None:
             raise self.refusal
         self.waiting += 1
+        if conversation is not None:
+            self.conversations.append(conversation)
         try:
             await self.open.wait()
+            if self.late_refusal is not None:
+                raise self.late_refusal
         finally:
             self.waiting -= 1
         number = len(self.leases)
         address = self.addresses[min(number, len(self.addresses) - 1)]
-        self.leases.append(FakeLease(self, number, preset, address))
-        return self.leases[-1]
+        lease = FakeLease(self, number, preset, address)
+        if conversation is not None:
+            lease.stream = conversation.stream = f"key-{number}" if self.keeps_streams else ""
+        self.leases.append(lease)
+        return lease
+
+    async def stop(self, owner: str, conversation: str) -> None:
+        self._answer()
+        self.stopped.append((owner, conversation))
+
+    async def stream(self, owner: str, conversation: str) -> StreamState:
+        self._answer()
+        state = self.states.get((owner, conversation))
+        if state is None:
+            raise Refused("conversation_lost", "there is none")
+        return state
+
+    async def streams(self, owner: str, conversations: list[str]) -> list[StreamState]:
+        self._answer()
+        asked = [(owner, id) for id in conversations]
+        return [self.states[name] for name in asked if name in self.states]
+
+    def seen(self, owner: str, conversation: str, stream: str) -> None:
+        self.was_seen.append((owner, conversation, stream))
 
     @property
     def held(self) -> list[FakeLease]:

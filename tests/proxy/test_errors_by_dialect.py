@@ -4,7 +4,6 @@ import logging
 
 import pytest
 
-from proxy.routing import is_gateway_path
 from scheduler.protocol import Refused
 
 from .asking import Exchange, chat
@@ -151,25 +150,6 @@ async def test_autoload_is_asked_for_as_in_llama_cpp(house, query, asked):
         await Exchange(h.app, body=chat(), query=query).end()
 
     assert h.scheduler.asked[0].autoload is asked
-
-
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("DELETE", "/v1/stream"),
-        ("POST", "/v1/streams/lookup"),
-    ],
-)
-async def test_a_path_of_llama_cpps_that_is_not_carried_says_so(house, method, path):
-    assert is_gateway_path(path)
-    async with house(answers) as h:
-        exchange = await Exchange(h.app, path, method=method, body=b"{}").end()
-
-    error = exchange.json["error"]
-    assert exchange.status == 404
-    assert error["code"] == "not_found"
-    assert "does not carry" in error["message"]
-    assert error.get("status") == (None if path.startswith("/v1") else 404)
 
 
 async def test_an_error_is_said_in_anthropics_words_on_its_paths(house):

@@ -18,10 +18,13 @@ from scheduler.core.values import Config
 from scheduler.protocol import Acquire, Refused
 from scheduler.runtime.child import Heard
 from scheduler.runtime.child_log import ChildLog
+from scheduler.runtime.child_streams import Held
+from scheduler.runtime.conversations import Conversations
 from scheduler.runtime.engines.base import Command
 from scheduler.runtime.health import HealthRule
 from scheduler.runtime.hearing import Stream
 from scheduler.runtime.instance_run import InstanceRun
+from scheduler.runtime.kept_streams import KeptStreams
 from scheduler.runtime.offer import Offer
 from scheduler.runtime.operations import Operations
 from scheduler.runtime.owner import Note, Owner
@@ -132,6 +135,36 @@ class StandInEngine:
         return dict(payload)
 
 
+class StandInStreams:
+    """What the children know of streams: a test says it."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Held] | None = {}
+        self.bytes: dict[str, tuple[int, bytes]] = {}
+        self.stopped: list[str] = []
+        self.looks = 0
+        self.readable = asyncio.Event()
+        self.readable.set()
+
+    def write(self, key: str, data: bytes, *, done: bool) -> None:
+        assert self.known is not None
+        self.known[key] = Held(key, done, len(data))
+        self.bytes[key] = 0, data
+
+    async def look(self, address: str, keys: Sequence[str]) -> dict[str, Held] | None:
+        self.looks += 1
+        if self.known is None:
+            return None
+        return {key: self.known[key] for key in keys if key in self.known}
+
+    async def stop(self, address: str, key: str) -> None:
+        self.stopped.append(key)
+
+    async def read(self, address: str, key: str) -> tuple[int, bytes] | None:
+        await self.readable.wait()
+        return self.bytes.get(key)
+
+
 @dataclass
 class Stage:
     """An owner whose children are stand-ins."""
@@ -141,6 +174,7 @@ class Stage:
     engine: StandInEngine
     children: list[StandIn]
     entries: list[Entry]
+    streams: StandInStreams
     task: asyncio.Task[None] = field(init=False)
 
     @property
@@ -174,8 +208,8 @@ class Asking:
     def desert(self) -> None:
         self.stage.operations.desert(self.request)
 
-    def release(self, tokens: int | None = None) -> None:
-        self.stage.operations.release(self.request, lambda ended: None, tokens=tokens)
+    def release(self, tokens: int | None = None, **how: bool) -> None:
+        self.stage.operations.release(self.request, lambda ended: None, tokens=tokens, **how)
 
     async def run(self) -> InstanceRun:
         answer = await self.answer
@@ -200,6 +234,7 @@ async def staged(
     health: HealthRule = NEVER_ASKED,
     killed_for_memory: Callable[[], bool] = lambda: False,
     note: Note | None = None,
+    keep_in: Path = Path("/nonexistent"),
 ) -> AsyncIterator[Stage]:
     """Ends with every stand-in ended and the owner's task over, unless it has failed."""
     children: list[StandIn] = []
@@ -239,7 +274,10 @@ async def staged(
         record=entries.append,
         note=note,
     )
-    stage = Stage(owner, Operations(owner, models_max=models_max), engine, children, entries)
+    streams = StandInStreams()
+    conversations = Conversations(owner, streams, KeptStreams(keep_in))
+    operations = Operations(owner, models_max=models_max, conversations=conversations)
+    stage = Stage(owner, operations, engine, children, entries, streams)
     stage.offers(*(specs or (preset("a"), preset("b"))))
     stage.task = asyncio.create_task(owner.run())
     try:

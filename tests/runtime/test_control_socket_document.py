@@ -20,6 +20,8 @@ from scheduler.protocol import (
     Operation,
     Reply,
     SnapshotState,
+    StreamsState,
+    StreamState,
     WaitersPage,
 )
 
@@ -51,6 +53,8 @@ def test_every_operation_has_its_heading_and_one_example():
     ("op", "told"),
     [
         ("acquire", Granted),
+        ("stream", StreamState),
+        ("streams", StreamsState),
         ("snapshot", SnapshotState),
         ("devices", DevicesState),
         ("fit", FitAnswer),

@@ -1,8 +1,8 @@
 """The first half of the scenarios that the rules were walked through, in virtual time.
 
-What a scenario asks of real processes stands in tests/process and tests/e2e, what it asks of memory
-in test_scenarios_with_memory.py; what asks for conversations comes with these, and its test here
-says so.
+What a scenario asks of real processes stands in tests/process and tests/e2e (what scenario 6 asks
+of a conversation in tests/e2e/test_conversations_survive.py), what it asks of memory in
+test_scenarios_with_memory.py.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ import pytest
 
 from proxy.endpoints import (
     ENDPOINTS,
-    NOT_CARRIED,
     REFUSED,
     Kind,
     MethodNotAllowed,
@@ -43,13 +42,6 @@ def test_what_is_refused_for_good_says_why(method, path):
 
     assert refusal.value.code == "not_supported"
     assert " would " in refusal.value.message
-
-
-@pytest.mark.parametrize("path", sorted(NOT_CARRIED))
-def test_what_is_not_carried_is_no_model_of_that_name(path):
-    assert is_gateway_path(path)
-    with pytest.raises(Refused, match="does not carry"):
-        find_endpoint(path, "GET")
 
 
 @pytest.mark.parametrize("path", ["/v1/models/a/b:Q4", "/models/a"])

@@ -1,0 +1,42 @@
+"""One request of a client's, and what carries it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from proxy.answers import Send
+from proxy.body import Body
+from proxy.endpoints import Endpoint
+from proxy.keys import Caller
+from proxy.relay import Relay
+from proxy.watch import Receive, Watch
+
+
+@dataclass(slots=True)
+class Request:
+    """One HTTP request as the server hands it over, with its id."""
+
+    scope: dict[str, Any]
+    receive: Receive
+    send: Send
+    id: str
+    headers: list[tuple[bytes, bytes]]
+
+
+@dataclass(slots=True)
+class Carriage:
+    """A request on its way, as far as it has come."""
+
+    endpoint: Endpoint
+    caller: Caller
+    request: Request
+    relay: Relay
+    watch: Watch
+    body: Body | None = None
+    model: str = ""
+
+    @property
+    def in_query(self) -> bool:
+        """Where its model is named."""
+        return bool(self.request.scope["method"] == "GET")
