@@ -6,12 +6,14 @@ import importlib.util
 import re
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from models_registry.errors import OptionError
 
 NEEDS = ("llama_cpp", "fastapi", "pydantic_settings", "sse_starlette", "starlette_context")
 """Modules; those beside the first come with its extra `server`."""
 HEALTH = "/v1/models"
+PROGRAM = Path(__file__).with_name("python_server_program.py")
 CHAT_FORMAT = "chat-format"
 """The one option that llama-server has not: a line of the extra options."""
 
@@ -50,7 +52,7 @@ def checked(options: Mapping[str, str]) -> dict[str, str]:
 
 def words(options: Mapping[str, str], *, model: str, preset: str) -> tuple[str, ...]:
     """Its command line; ${port} stands where it listens."""
-    argv = [sys.executable, "-I", "-m", "llama_cpp.server"]
+    argv = [sys.executable, "-I", str(PROGRAM)]
     argv += ["--host", "127.0.0.1", "--port", "${port}", "--model", model, "--model_alias", preset]
     argv += ["--interrupt_requests", "false"]
     for key, value in sorted(options.items()):

@@ -51,7 +51,7 @@ def order_again(name: str) -> None:
     spec = launch_spec_of(preset)
     if preset.engine != EngineKind.LLAMA_SERVER:
         raise SchedulerRefused(
-            f"{name} cannot be measured: its engine is {preset.engine}", "preset_invalid"
+            f"{name} cannot be measured: its engine is {preset.engine}", "invalid_request"
         )
     if not spec.memory_fingerprint:
         why = spec.problem or "it takes nothing of this machine"

@@ -13,7 +13,8 @@ from django.db.models import F, Window
 from django.db.models.functions import RowNumber
 
 from models_registry.launch import LaunchSpec
-from scheduler.core.sizes import DeviceId
+from models_registry.model_paths import files_state
+from scheduler.core.sizes import DeviceId, FileId
 from scheduler.models import InstanceRecord
 
 from .devices.device import Device
@@ -26,23 +27,25 @@ WORTH_TELLING = 16 << 20
 
 def learned_shapes(specs: Iterable[LaunchSpec]) -> dict[str, KnownShape]:
     """By memory fingerprint, of those that have run. Blocking."""
-    wanted = {spec.memory_fingerprint for spec in specs if is_declared(spec)}
+    wanted = {spec.memory_fingerprint: spec for spec in specs if is_declared(spec)}
     if not wanted:
         return {}
     nth = Window(RowNumber(), partition_by=F("figures"), order_by=F("id").desc())
     rows = InstanceRecord.objects.filter(figures__in=wanted).exclude(actual={})
-    most: dict[str, dict[str, int]] = {}
+    most: dict[str, dict[DeviceId, int]] = {}
     last = rows.annotate(nth=nth).filter(nth__lte=LIVES).order_by()
     for fingerprint, actual in last.values_list("figures", "actual"):
-        known = most.setdefault(fingerprint, {})
-        for device, size in actual.items():
-            known[device] = max(size, known.get(device, 0))
+        most[fingerprint] = most_of(most.get(fingerprint, {}), actual)
     return {
-        fingerprint: fixed_shape(
-            tuple((DeviceId(device), size) for device, size in sorted(sizes.items()))
-        )
+        fingerprint: fixed_shape(tuple(sorted(sizes.items())), _mapped(wanted[fingerprint]))
         for fingerprint, sizes in most.items()
     }
+
+
+def _mapped(spec: LaunchSpec) -> tuple[tuple[FileId, int], ...]:
+    """A model file is taken to be mapped: its pages are nobody's own, so they were not seen."""
+    size = files_state(spec.model_path).size if spec.model_path else 0
+    return ((FileId(spec.model_path), size),) if size else ()
 
 
 def seen(devices: Iterable[Device], pids: Collection[int]) -> dict[DeviceId, int]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from models_registry.launch import LaunchSpec
-from scheduler.core.sizes import Bytes, DeviceId, FixedShape, Need, Shape
+from scheduler.core.sizes import Bytes, DeviceId, FileId, FixedShape, Need, Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ def declared_shape(spec: LaunchSpec) -> KnownShape:
     return fixed_shape(tuple((DeviceId(device), size) for device, size in sizes))
 
 
-def fixed_shape(own: Bytes) -> KnownShape:
-    return KnownShape(FixedShape(((0, Need(own)),)))
+def fixed_shape(own: Bytes, mapped: tuple[tuple[FileId, int], ...] = ()) -> KnownShape:
+    return KnownShape(FixedShape(((0, Need(own, mapped)),)))
 
 
 class Figures:

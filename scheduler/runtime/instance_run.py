@@ -30,6 +30,7 @@ from .child_lines import ChildState, NotUnderstood, Report, text_of
 from .child_log import ChildLog
 from .engines.base import CannotStart, Command, Engine
 from .exits import describe, exit_of
+from .figures import is_declared
 from .health import HealthRule, HealthWatch
 from .hearing import Hearing, InDoubt, NotBelieved, Stream
 from .memory import by_device
@@ -91,7 +92,8 @@ class InstanceRun:
         self._names = names
         self._unreported = unreported
         self._allocated = Allocated()
-        self._allocates = True  # until its first `ready`: then clients' text comes in the log
+        # Until its first `ready`: then clients' text comes in the log.
+        self._allocates = not is_declared(spec)
         self._totals = totals
         self._held_back: asyncio.TimerHandle | None = None
         """While it is ready, and nobody was told: its log is being drained."""

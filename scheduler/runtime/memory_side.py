@@ -106,7 +106,8 @@ class Memory:
         run.most_seen = most
         self._record(Allocated(run.instance, Need(tuple(most.items()))))
         held = most_of(dict(instance.grant.need.own), most)
-        self._owner.handle(AllocationReported(run.instance, Need(tuple(held.items()))))
+        need = Need(tuple(held.items()), instance.grant.need.mapped)
+        self._owner.handle(AllocationReported(run.instance, need))
 
     def _hurry(self, measures: Measures, now: float) -> None:
         """L5: what is waited for is measured first; after half of the wait a guess is asked for."""

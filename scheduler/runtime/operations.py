@@ -67,7 +67,6 @@ from .waiting import Answer, Asked, Run
 
 DEATH_SECONDS = 2.0
 """How long a release with `died` waits for the exit, to tell how the child ended."""
-SLOTS_EVERY_SECONDS = 0.5
 
 
 class Operations:

@@ -192,7 +192,7 @@ def test_llama_cpp_pythons_server_is_told_what_it_knows(tmp_path: Path) -> None:
     spec = spec_of(python(file, extra_options="chat-format = chatml\nreplicas = 1", **fields))
 
     argv = described(Preset.objects.get())["argv"]
-    assert argv[1:4] == ("-I", "-m", "llama_cpp.server")
+    assert argv[1:3] == ("-I", str(python_server.PROGRAM))
     assert argv[argv.index("--model") + 1] == file.path
     assert argv[-10:] == (
         "--chat_format", "chatml", "--n_ctx", "512", "--flash_attn", "false",

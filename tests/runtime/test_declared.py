@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -106,6 +107,17 @@ def test_the_most_of_the_last_lives_counts_for_the_next_one():
 
     assert [*found] == ["f"]
     assert found["f"].shape.sizes[0][1].own == (("CUDA0", 10), ("Host", 6))
+
+
+@pytest.mark.django_db
+def test_a_model_file_is_counted_as_mapped_beside_what_was_seen(tmp_path: Path):
+    (tmp_path / "a.gguf").write_bytes(bytes(77))
+    ran("f", 0, Host=5)
+
+    found = learned_shapes([spec(model_path=str(tmp_path / "a.gguf"))])["f"].shape.sizes[0][1]
+
+    assert found.own == (("Host", 5),)
+    assert found.mapped == ((str(tmp_path / "a.gguf"), 77),)
 
 
 @pytest.mark.django_db
