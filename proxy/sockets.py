@@ -138,16 +138,17 @@ class Sockets:
         attempts = Attempts(model)
         while True:
             lease = await self._leased(client, caller, model, arrived, watch)
+            config = self._config.within(lease.limits)
             try:
                 refuse_remote(lease)
                 with watch:
-                    watch.limit(self._config.first_byte_timeout_seconds, Cause.FIRST_BYTE)
+                    watch.limit(config.first_byte_timeout_seconds, Cause.FIRST_BYTE)
                     child = await open_to(
                         lease.address,
                         client.path + socket_query_for_child(client.query, lease.model),
                         socket_headers_for_child(client.headers, client.request_id),
                         client.subprotocols,
-                        connect_seconds=self._config.connect_timeout_seconds,
+                        connect_seconds=config.connect_timeout_seconds,
                         max_message=self._config.websocket_message,
                     )
                 watch.no_limit()
@@ -155,6 +156,9 @@ class Sockets:
             except UpstreamFailed:
                 watch.no_limit()
                 await attempts.judge(lease)
+            except Interrupted as interrupted:
+                await lease.release()
+                raise interruption(interrupted, config) or interrupted from None
             except BaseException:
                 await lease.release()
                 raise

@@ -14,7 +14,7 @@ from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 
 from proxy.keys import Caller, Policy
-from scheduler.protocol import Refused, Remote
+from scheduler.protocol import Refused, Remote, TimeLimits
 
 from .asking import until
 from .fakes import CRASH, STOPPED
@@ -136,6 +136,22 @@ async def test_a_child_is_asked_for_the_model_by_its_own_name(tmp_path: Path) ->
             [child] = house.seen
             assert child.request is not None
             assert child.request.path == "/v1/realtime?a=b&model=org%2Fmodel%20name&c=d"
+
+
+async def test_a_child_that_does_not_answer_the_handshake_is_given_up(tmp_path: Path) -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async with socket_house(tmp_path) as house:
+        house.scheduler.addresses = [str(tmp_path / "silent.sock")]
+        house.scheduler.limits = TimeLimits(first_byte=0.1)
+        async with await asyncio.start_unix_server(silent, house.scheduler.addresses[0]):
+            status, _, body = await refusal_of(house.connect())
+
+        assert (status, json.loads(body)["error"]["code"]) == (504, "first_byte_timeout")
+        assert "within 0.1 s" in json.loads(body)["error"]["message"]
+        await house.scheduler.until_all_released()
 
 
 async def test_nothing_is_carried_to_a_remote_server(tmp_path: Path) -> None:
