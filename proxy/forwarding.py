@@ -16,7 +16,6 @@ from proxy.keys import Caller
 from proxy.outgoing import Outgoing
 from proxy.relay import Relay
 from proxy.remote.client import RemoteClient
-from proxy.remote.passage import Passage
 from proxy.remote.request import Asked, refuse_what_came_back
 from proxy.upstream import Answer, UpstreamFailed
 from proxy.watch import Cause, Interrupted, Watch
@@ -112,6 +111,8 @@ class Forwarding:
             watch.queued = False
 
     async def _passed_by_remote(self, lease: Lease, remote: Remote) -> bool:
+        from proxy.remote.passage import Passage  # aiohttp: 6 MB that only remotes need
+
         self._remote_tries += 1
         passage = Passage(
             self._order, self._carriers, self._relay, self._watch, self._outgoing, lease, remote

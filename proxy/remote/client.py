@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 import socket
 import ssl
-from typing import Any
-
-import aiohttp
+from typing import TYPE_CHECKING, Any
 
 from models_registry import kept_secrets
 from models_registry.remote_addresses import why_not
-from proxy.remote.answer import RemoteAnswer
 from proxy.remote.request import RemoteRequest
+
+if TYPE_CHECKING:
+    import aiohttp
+
+    from proxy.remote.answer import RemoteAnswer
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +41,8 @@ class RemoteClient:
         self._keys: dict[str, str] = {}
 
     def answer(self, request: RemoteRequest) -> RemoteAnswer:
+        from proxy.remote.answer import RemoteAnswer  # aiohttp
+
         if self._session is None:
             self._session = self._opened()
         return RemoteAnswer(self._session, request)
@@ -60,6 +64,8 @@ class RemoteClient:
             await session.close()
 
     def _opened(self) -> aiohttp.ClientSession:
+        import aiohttp
+
         connector = aiohttp.TCPConnector(
             limit=0,  # the scheduler counts what is under way
             keepalive_timeout=KEPT_SECONDS,
