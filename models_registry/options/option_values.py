@@ -126,6 +126,8 @@ def _choice(option: Option, text: str, name: str) -> str:
             return candidate
     if {"on", "off"} <= set(option.choices) and (on := switch(text)) is not None:
         return "on" if on else "off"
+    if text == "-1" and "auto" in option.choices:
+        return "auto"  # llama.cpp's other word for it
     raise OptionError(name, f"takes one of {', '.join(option.choices)}, not {_quoted(text)}")
 
 

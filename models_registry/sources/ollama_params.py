@@ -34,7 +34,8 @@ _WHOLE = frozenset(OPTIONS) - {
     "frequency_penalty", "mirostat_eta", "mirostat_tau",
 }  # fmt: skip
 _ANY_SIGN = frozenset({"presence_penalty", "frequency_penalty"})
-_POSITIVE = frozenset({"num_ctx", "num_batch", "num_thread"})
+_POSITIVE = {"num_ctx": 2, "num_batch": 2, "num_thread": 1}
+"""With a context or a batch of one token the engine does not start."""
 _MOST = 2**31 - 1
 
 
@@ -65,5 +66,5 @@ def _is_taken(name: str, value: object) -> bool:
         return False
     if name in _ANY_SIGN:
         return abs(value) <= _MOST
-    least = 1 if name in _POSITIVE else _LEAST.get(name, 0)
+    least = _POSITIVE.get(name, _LEAST.get(name, 0))
     return least <= value <= _MOST

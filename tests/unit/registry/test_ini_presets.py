@@ -111,6 +111,14 @@ def test_files_are_taken_below_the_folder_of_the_file_and_names_apart() -> None:
     assert found.said == {}
 
 
+@pytest.mark.parametrize("word", ["auto", "-1"])
+def test_auto_is_taken_where_the_engine_has_it_and_a_switch_is_on_or_off(word: str) -> None:
+    assert read(f"[a]\nfa = {word}").presets["a"].options == {"flash-attn": "auto"}
+    told = f"no-warmup: is a switch: write true or false, not '{word}'"
+    with pytest.raises(IniError, match=told):
+        read(f"[a]\nno-warmup = {word}")
+
+
 def test_of_an_option_given_twice_the_last_counts_and_it_is_told() -> None:
     found = read("[a]\nc = 16\nctx-size = 2")
 

@@ -63,6 +63,16 @@ def test_a_model_is_named_by_its_repository_and_the_tag_in_capitals(hub: Hub) ->
     assert model.stamp == files_state(str(path)).stamp
 
 
+def test_a_repository_of_a_long_name_has_a_name_that_is_cut_and_no_short_one(hub: Hub) -> None:
+    """A folder's name has at most 255 bytes: llama.cpp's limit of 256 is never met."""
+    hub.add(f"{'u' * 100}/{'r' * 120}", "m-Q8_0.gguf")
+
+    [model] = found(hub).values()
+
+    assert model.name == f"{'u' * 100}/{'r' * 99}"
+    assert model.aliases == ()
+
+
 def test_the_tag_is_the_last_word_after_a_dash_or_a_dot(hub: Hub) -> None:
     hub.add("a/b", "model-UD-Q4_K_XL.gguf")
     hub.add("a/b", "model.F16.gguf")
