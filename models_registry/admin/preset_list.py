@@ -7,8 +7,9 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin, messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.views.main import ChangeList
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 from django.utils import timezone
@@ -21,6 +22,7 @@ from models_registry import ports, tags
 from models_registry.admin import live
 from models_registry.admin.base import NOTHING, badge, file_problem, link, mebibytes
 from models_registry.admin.history import HistoryAdmin
+from models_registry.admin.preset_order import ByValue, asked_order
 from models_registry.models import Preset
 from models_registry.ports import PresetStatus
 
@@ -91,12 +93,26 @@ class PresetListAdmin(HistoryAdmin):
     change_list_template = "admin/models_registry/preset/change_list.html"
     list_after_template = "admin/models_registry/preset/states.html"
     list_per_page = 50
+    list_max_show_all = 0
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Preset]:
         return super().get_queryset(request).prefetch_related("aliases", "profiles")
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return PresetChangeList
+
+    def get_paginator(
+        self, request: HttpRequest, queryset: Any, per_page: int, *args: Any, **kwargs: Any
+    ) -> Any:
+        columns = [*self.get_list_display(request)]
+        if self.get_actions(request):
+            columns.insert(0, ACTION_CHECKBOX_NAME)
+        column, descending = asked_order(request, columns)
+        if not column:
+            return super().get_paginator(request, queryset, per_page, *args, **kwargs)
+        paginator = ByValue(queryset, per_page, *args, **kwargs)
+        paginator.column, paginator.descending = column, descending
+        return paginator
 
     def get_urls(self) -> list[URLPattern]:
         states = path("states/", self.states_view, name="models_registry_preset_states")
@@ -125,14 +141,14 @@ class PresetListAdmin(HistoryAdmin):
         size = preset.model_file.size if preset.model_file is not None else 0
         return _short(size) if size else NOTHING
 
-    @admin.display(description="memory need")
+    @admin.display(description="memory need", ordering=F("pk"))  # see preset_order
     def need(self, preset: Preset) -> SafeString | str:
         """As measured, at its smallest."""
         status: PresetStatus = getattr(preset, "live_status", live.UNLOADED)
         pairs = ((device, _short(size)) for device, size in status.need.items())
         return format_html_join("", "<div>{} {}</div>", pairs) or NOTHING
 
-    @admin.display(description="last use")
+    @admin.display(description="last use", ordering=F("pk"))
     def last_use(self, preset: Preset) -> SafeString | str:
         status: PresetStatus = getattr(preset, "live_status", live.UNLOADED)
         if status.running:

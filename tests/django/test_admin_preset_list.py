@@ -13,6 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from models_registry import revision, tags
+from models_registry.admin.preset_list import PresetListAdmin
 from models_registry.models import (
     Alias,
     FileMetadata,
@@ -157,3 +158,24 @@ def test_a_tag_of_the_presets_file_counts_where_the_preset_has_none(admin_client
     assert tags.all_tags() == ["all", "fast", "mine", "t0"]
     assert shown(admin_client, "?tag=fast") == ["filed"]
     assert set(shown(admin_client, "?tag=all")) == {"p0", "filed"}
+
+
+@pytest.mark.parametrize("column", ["need", "last_use"])
+def test_it_is_sorted_by_what_the_scheduler_says_over_all_pages(
+    admin_client: Client, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch, column: str
+) -> None:
+    many(5)
+    monkeypatch.setattr(PresetListAdmin, "list_per_page", 2)
+    now = timezone.now()
+    for name, value in (("p3", 1), ("p0", 2), ("p4", 3)):
+        scheduler.answer[name] = PresetStatus("unloaded", need={"Host": value << 20})
+        scheduler.used[name] = now - timedelta(hours=9 - value)
+    first = admin_client.get(LIST).context["cl"]
+    number = first.list_display.index(column)
+
+    def over_pages(order: str) -> list[str]:
+        return [name for page in (1, 2, 3) for name in shown(admin_client, f"?o={order}&p={page}")]
+
+    assert over_pages(f"{number}") == ["p3", "p0", "p4", "p1", "p2"]
+    assert over_pages(f"-{number}") == ["p4", "p0", "p3", "p1", "p2"]
+    assert shown(admin_client, f"?o=-{number}&q=p0") == ["p0"]
