@@ -71,7 +71,8 @@ class Outcome:
     answers: int
     seconds: float
     first_byte_ms: float | None
-    """Median from the request to the first byte of the answer's body."""
+    """Median from the request to the first byte of the answer's body; a connection that has to be
+    opened for it, because the last one was closed, counts."""
     cpu_seconds: float
     """What the generator itself spent."""
     answer_ms: float | None = None
@@ -210,11 +211,13 @@ class _Client(asyncio.Protocol):
     def _next(self) -> None:
         self.answered += 1
         self.whole.append(time.perf_counter() - self._begun_at)
+        self._begun_at = 0.0
         closes = self._order.fresh or _CLOSES.search(self._buffer, 0, self._head_end)
         if time.monotonic() >= self._stop_at:
             self.over.set_result(None)
             self._transport.close()
         elif closes:
+            self._begun_at = time.perf_counter()  # the next one begins with its connection
             self._renewing = asyncio.get_running_loop().create_task(self.connect())
             self._transport.abort()
         else:
@@ -223,7 +226,7 @@ class _Client(asyncio.Protocol):
     def _ask(self) -> None:
         self._buffer.clear()
         self._head_end = -1
-        self._begun_at = self._asked_at = time.perf_counter()
+        self._asked_at = self._begun_at = self._begun_at or time.perf_counter()
         self._transport.write(self._request)
 
     def _fail(self, what: str) -> None:

@@ -34,6 +34,8 @@ _NOT_TO_THE_CHILD = HOP_BY_HOP | {
     b"accept-encoding",  # the child's bytes pass untouched
     b"authorization",  # the client's secrets are for the gateway
     b"x-api-key",
+    b"api-key",  # where some clients put the same key, too
+    b"x-goog-api-key",
     b"cookie",
     b"x-request-id",  # ours, which the client may have chosen
     # llama-server replays or cuts a stream for whoever knows its id: tenants would reach each other

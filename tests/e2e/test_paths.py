@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
+import itertools
+import json
 from typing import Any
 
 import pytest
@@ -87,6 +91,20 @@ def test_an_upload_without_an_audio_model_is_the_childs_own_refusal(shared: Gate
 
     assert answer.status in (400, 501)
     assert "error" in answer.json
+
+
+def test_what_happens_to_a_model_is_told_while_it_happens(shared: Gateway) -> None:
+    shared.unload_all()
+    connection = http.client.HTTPConnection("127.0.0.1", shared.client.port, timeout=60)
+    with contextlib.closing(connection):
+        connection.request("GET", "/models/sse", headers={"Authorization": f"Bearer {shared.key}"})
+        with connection.getresponse() as told:
+            assert told.headers["x-accel-buffering"] == "no"
+            events = (json.loads(line[6:]) for line in told if line.startswith(b"data: "))
+            assert next(events)["event"] == "snapshot"
+            assert shared.client.chat("alpha").status == 200
+            heard = (e["data"].get("status") for e in events if e["model"] == "alpha")
+            assert "loading" in itertools.takewhile(lambda status: status != "loaded", heard)
 
 
 def test_a_key_for_inference_loads_and_does_not_unload(shared: Gateway) -> None:
