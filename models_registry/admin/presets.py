@@ -33,7 +33,7 @@ from models_registry.admin.preset_list import PresetListAdmin, fresh, state_told
 from models_registry.admin.preset_sections import sections
 from models_registry.cloning import clone
 from models_registry.describing import described
-from models_registry.engines import EngineKind
+from models_registry.engines import DECLARED, EngineKind
 from models_registry.errors import ManagementRefused
 from models_registry.metadata_shown import metadata_shown
 from models_registry.models import Alias, Preset
@@ -170,6 +170,7 @@ class PresetAdmin(PresetListAdmin):
             "running": [running_shown(each) for each in status.running],
             "may_change": self.has_change_permission(request, preset),
             "remote": preset.engine == EngineKind.UPSTREAM,
+            "declared": preset.declared_memory,
             "buttons": _buttons(preset, stale=status.stale, running=status.state == "loaded"),
             "may_clone": self.has_add_permission(request),
             "seen": hashlib.sha256(json.dumps(known).encode()).hexdigest()[:16],
@@ -281,6 +282,8 @@ def _buttons(preset: Preset, *, stale: bool, running: bool) -> list[dict[str, An
     main = "apply" if stale else "" if running else "load"
     if preset.engine == EngineKind.UPSTREAM:
         verbs, main = [TRY], ""
+    if preset.engine in DECLARED:
+        verbs.remove("measure")
     return [
         {
             "label": _label(verb),

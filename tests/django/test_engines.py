@@ -16,6 +16,7 @@ from models_registry.access import Asker
 from models_registry.cloning import clone
 from models_registry.describing import described
 from models_registry.errors import ManagementRefused
+from models_registry.ini.exporting import export_ini
 from models_registry.launch import LaunchSpec, launch_spec_of
 from models_registry.models import ModelFile, Preset
 from models_registry.ports import PresetStatus
@@ -349,3 +350,32 @@ def test_what_a_remote_would_take_is_nothing(monkeypatch: pytest.MonkeyPatch, va
         assert "takes no memory of this machine" in told.now.problem
         assert told.empty == told.now
     assert not [asked for asked in asker.asked if asked[0].startswith("fit")]
+
+
+def test_the_page_of_a_command_tells_what_is_declared_and_offers_no_measuring(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_scheduler(monkeypatch, FakeScheduler())
+    preset = saved(command())
+
+    answer = admin_client.get(reverse("admin:models_registry_preset_change", args=[preset.pk]))
+    page = answer.content.decode()
+    listed = admin_client.get(reverse("admin:models_registry_preset_changelist"))
+
+    assert answer.status_code == 200
+    assert "Declared: 100 MiB on Host." in page
+    assert f"/{preset.pk}/load/" in page
+    assert f"/{preset.pk}/measure/" not in page
+    assert "--port ${port}" in page
+    assert "the ledger adds" not in page
+    assert listed.status_code == 200
+
+
+def test_it_is_exported_with_a_word_on_what_llama_cpp_cannot_run() -> None:
+    saved(command(parallel=2))
+
+    text = export_ini()
+
+    assert "# llama.cpp cannot run it: its engine is command" in text
+    assert "its command line" in text
+    assert "its declared memory" in text
