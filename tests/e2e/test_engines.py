@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tests.support.processes import processes_of
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
+STAND_IN = Path(__file__).parents[1] / "support" / "openai_stand_in.py"
 ENGINES = ["by-socket", "by-port", "python"]
 LLAMA = "-m ${model} -c 2048 -np 2 -t 1 --alias ${preset} --no-ui"
 
@@ -39,6 +41,11 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
             manager.make(name, "slow", **told, parallel=2)
         told = {"engine": "llama_cpp_python", "declared_memory": memory}
         manager.make("python", "slow", **told, ctx_size=2048, threads=1)
+        for name, flag in (("odd", "--late 0"), ("garbled", "--garbage")):
+            line = f"'{sys.executable}' '{STAND_IN}' --port ${{port}} {flag}"
+            told = {"engine": "command", "command_line": line, "declared_memory": memory}
+            assert manager("POST", "/presets", {"name": name, **told}).status == 201
+        assert manager("POST", "/aliases", {"name": "nick", "preset": "odd"}).status == 201
         yield started
 
 
@@ -89,6 +96,21 @@ def test_its_own_error_is_the_one_that_the_native_engine_gives(
 
     assert own.status == native.status >= 400
     assert own.json["error"] == native.json["error"]
+
+
+def test_a_server_without_a_model_file_is_asked_by_the_name_that_it_knows(running: Gateway) -> None:
+    plain = running.client.chat("nick")
+    refused = running.client.chat("odd", messages=[{"role": "user", "content": "fail"}])
+
+    assert (plain.status, plain.json["model"]) == (200, "odd")
+    assert (refused.status, refused.code) == (418, "teapot")
+
+
+def test_what_is_no_answer_is_an_error_with_a_code(running: Gateway) -> None:
+    answer = running.client.chat("garbled")
+
+    assert answer.status in (502, 503), answer.body
+    assert answer.code
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -15,6 +15,7 @@ import pytest
 
 from scheduler.protocol import Refused
 from scheduler.run_folder import control_socket
+from scheduler.runtime import engine_runner
 
 from .running import children, exists, is_alive, running, served, short_var, until
 from .test_scheduler_killed import scheduler
@@ -203,3 +204,14 @@ async def test_a_runner_that_is_killed_takes_its_server_with_it(pids: Path) -> N
 
         await until(gateway.nothing_runs, "its end was seen")
         await all_gone(pids)
+
+
+@pytest.mark.parametrize(("address", "warned"), [("0100007F", False), ("00000000", True)])
+def test_a_server_that_listens_beyond_this_machine_is_told_of(
+    address: str, warned: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(engine_runner, "listeners", lambda port: {"1": address})
+
+    engine_runner._warn_of_listeners(4711)
+
+    assert ("tell it to listen on 127.0.0.1" in capfd.readouterr().err) is warned

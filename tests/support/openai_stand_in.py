@@ -1,7 +1,7 @@
 """A server that answers like OpenAI's and knows nothing of Corral, with faults on demand.
 
     python openai_stand_in.py (--port PORT | --socket PATH) [--late S] [--never] [--garbage]
-        [--deaf] [--helpers] [--daemon] [--die-at-once CODE] [--steal] [--lies] [--grow MIB]
+        [--deaf] [--helpers] [--daemon] [--die-at-once CODE] [--steal] [--lies]
 
 `--late`: healthy only after so long. `--never`: never. `--garbage`: what it answers is no HTTP.
 `--deaf`: ignores SIGTERM. `--helpers`: forks two processes that ignore it, one in a session of its
@@ -18,7 +18,6 @@ import os
 import signal
 import socket
 import socketserver
-import subprocess
 import sys
 import time
 from http.server import BaseHTTPRequestHandler
@@ -51,8 +50,6 @@ class Handler(BaseHTTPRequestHandler):
         if OPTIONS.garbage:
             self.wfile.write(b"\0\1 this is no HTTP at all\r\n\r\n")
             self.close_connection = True
-        elif "slow" in json.dumps(body):
-            time.sleep(600)
         elif "fail" in json.dumps(body):
             self.answer(418, {"error": {"message": "I am a teapot", "code": "teapot"}})
         elif body.get("stream"):
@@ -136,7 +133,6 @@ def main() -> None:
     parser.add_argument("--pids")
     parser.add_argument("--late", type=float, default=0.0)
     parser.add_argument("--die-at-once", type=int)
-    parser.add_argument("--grow", type=int, default=0)
     for flag in ("never", "garbage", "deaf", "helpers", "daemon", "steal", "lies"):
         parser.add_argument(f"--{flag}", action="store_true")
     parser.parse_args(namespace=OPTIONS)
@@ -153,9 +149,6 @@ def main() -> None:
         fork_helpers(daemon=OPTIONS.daemon)
     if OPTIONS.steal:
         steal(OPTIONS.port)
-    if OPTIONS.grow:  # in a helper: what counts is the tree
-        told = f"held = bytearray({OPTIONS.grow} << 20); import time; time.sleep(600)"
-        subprocess.Popen([sys.executable, "-c", told])
     if OPTIONS.socket:
         Unix(OPTIONS.socket, Handler).serve_forever()
     else:
