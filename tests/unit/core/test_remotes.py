@@ -5,11 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.core.decisions import Start
+from scheduler.core.decisions import Start, WakeAt
 from scheduler.core.events import (
     Abandoned,
     Cancelled,
+    Exited,
     PresetsChanged,
+    ReadyReported,
     Released,
     RemoteHeard,
     Requested,
@@ -348,3 +350,91 @@ def test_the_limit_holds_and_nobody_waits_beside_a_free_slot(steps):
         assert len(instance.leases) <= max(before, instance.limit)
         assert not (planner.waits_for("r") and instance.has_free_slot)
     assert planner.instances == {}
+
+
+LOCAL = st.sampled_from(["ask", "ask", "release", "ready", "exit", "tick", "look"])
+FAR = st.sampled_from(["far-ask", "far-ask", "far-ok", "far-fail", "far-release", "far-look"])
+STORY = st.lists(
+    st.tuples(st.one_of(LOCAL, FAR), st.integers(0, 5), st.sampled_from([0.1, 1.0, 31.0])),
+    max_size=50,
+)
+
+
+class Half:
+    """A planner that is told what concerns children, and of remotes only if it has one. Instances
+    are known by the order in which they were started."""
+
+    def __init__(self, *, has_remote: bool) -> None:
+        self.planner = Planner(Config(models_max=2, keep_alive_seconds=60.0, remote_broken_after=2))
+        far = (remote(parallel=1),) if has_remote else ()
+        self.planner.handle(PresetsChanged((preset("a"), preset("b"), preset("c"), *far)), 0.0)
+        self.started: list[int] = []
+
+    def tell(self, event, now: float) -> list[str]:
+        """What was decided of children."""
+        decisions = self.planner.handle(event, now)
+        self.started += [d.instance for d in decisions if isinstance(d, Start)]
+        return [
+            " ".join(str(part) for part in self._told(d))
+            for d in decisions
+            if not isinstance(d, WakeAt) and getattr(d, "request", 0) < FAR_REQUESTS
+        ]
+
+    def _told(self, decision):
+        number = getattr(decision, "instance", None)
+        yield type(decision).__name__
+        yield "" if number is None else self.started.index(number)
+        yield getattr(decision, "request", "")
+        yield getattr(decision, "reason", "")
+
+
+FAR_REQUESTS = 1000
+
+
+def told_to(half: Half, what: str, which: int, number: int, asked: list[int]):
+    """The event, or None where there is nothing to tell."""
+    request = asked[which % len(asked)] if asked else 0
+    instance = half.started[which % len(half.started)] if half.started else 0
+    match what.removeprefix("far-"):
+        case "ask" | "look" as kind:
+            far = what.startswith("far-")
+            name, tenant = ("r", "far") if far else ("abc"[which % 3], "")
+            asks = Kind.POST if kind == "ask" else Kind.GET
+            return Requested(number, name, 0.0, asks, tenant=tenant)
+        case "release":
+            return Released(request)
+        case "ok":
+            return RemoteHeard(request)
+        case "fail":
+            return RemoteHeard(request, "no answer")
+        case "ready":
+            return ReadyReported(instance)
+        case "exit":
+            return Exited(instance)
+        case _:
+            return Ticked()
+
+
+@given(STORY)
+def test_what_becomes_of_children_is_the_same_with_a_remote_beside_them(steps):
+    alone, beside = Half(has_remote=False), Half(has_remote=True)
+    now, number = 0.0, 0
+    here: list[int] = []
+    far: list[int] = []
+    for what, which, after in steps:
+        now += after
+        number += 1
+        if what.startswith("far-"):
+            event = told_to(beside, what, which, FAR_REQUESTS + number, far)
+            if isinstance(event, Requested):
+                far.append(event.request)
+            decided = beside.tell(event, now)
+            assert decided == alone.tell(Ticked(), now)
+            continue
+        decided = []
+        for half in (alone, beside):
+            event = told_to(half, what, which, number, here)
+            decided.append(half.tell(event, now))
+        if isinstance(event, Requested):
+            here.append(number)
+        assert decided[0] == decided[1]
