@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from routerproj.management.commands.status import described
-from scheduler.protocol import QueueEntry, SnapshotState
+from scheduler.protocol import QueueEntry, RemoteState, SnapshotState
 
 
 def test_a_queued_model_is_told_with_its_estimate_where_there_is_one():
@@ -15,3 +15,10 @@ def test_a_queued_model_is_told_with_its_estimate_where_there_is_one():
         "  b: 3 waiting, the first for 2 s, about 21 s more",
         "  c: 1 waiting, the first for 0 s",
     ]
+
+
+def test_presets_on_remote_servers_are_told_with_their_requests():
+    remotes = [RemoteState("far", 2, 16, 0.5)]
+    told = described(SnapshotState(9, 7, 4, False, [], [], [], remotes=remotes))
+
+    assert told[1:] == ["  far: on a remote server, 2 of 16 requests under way"]

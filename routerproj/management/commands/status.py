@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand
 
 from routerproj.serve.probes import ask, web_answers
 from routerproj.serve.state_lock import served_url
-from scheduler.protocol import InstanceState, QueueEntry, Snapshot, SnapshotState
+from scheduler.protocol import InstanceState, QueueEntry, RemoteState, Snapshot, SnapshotState
 
 ANSWER_SECONDS = 5.0
 
@@ -52,12 +52,18 @@ def described(state: SnapshotState) -> list[str]:
     return [
         f"scheduler pid {state.pid}, {len(state.instances)} of {limit} models loaded{stopping}",
         *(f"  {_instance(instance)}" for instance in state.instances),
+        *(f"  {_remote(remote)}" for remote in state.remotes),
         *(f"  {_queued(entry)}" for entry in state.queue),
         *(
             f"  {failure.preset}: failed {failure.failed_ago:.0f} s ago, {failure.reason}"
             for failure in state.failures
         ),
     ]
+
+
+def _remote(remote: RemoteState) -> str:
+    under_way = f"{remote.leases} of {remote.parallel} requests under way"
+    return f"{remote.preset}: on a remote server, {under_way}"
 
 
 def _queued(entry: QueueEntry) -> str:
