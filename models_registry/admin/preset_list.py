@@ -76,6 +76,7 @@ class PresetListAdmin(HistoryAdmin):
     ]  # fmt: skip
     list_filter = [
         "source",
+        "engine",
         TagFilter,
         "group",
         "profiles",

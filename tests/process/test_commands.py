@@ -178,9 +178,7 @@ async def test_a_crash_is_seen_and_the_next_request_starts_it_anew(pids: Path) -
         assert second.instance != first.instance
 
 
-async def test_a_scheduler_killed_outright_leaves_nothing_that_it_forked(
-    pids: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_scheduler_killed_outright_leaves_nothing_that_it_forked(pids: Path) -> None:
     with short_var() as var:
         flags = f"--pids:{pids}:--deaf:--helpers:--daemon"
         async with scheduler(var, f"@a:{flags}") as program:
