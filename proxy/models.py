@@ -7,7 +7,7 @@ from django.db import models
 from simple_history.models import HistoricalRecords
 
 from models_registry.models import Priority
-from proxy.own_aliases import check_own_aliases
+from proxy.own_aliases import check_own_aliases, check_where_they_lead
 
 DEFAULT_TEAM = "default"
 """Made by the first migration; requests without a key of their own count for it."""
@@ -60,6 +60,9 @@ class Team(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    def clean(self) -> None:
+        check_where_they_lead(self)
+
 
 class Scope(models.TextChoices):
     """What a key is good for. An admin key manages the gateway, and uses it as well."""
@@ -105,3 +108,6 @@ class ApiKey(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} (ck_{self.public_id}_…)"
+
+    def clean(self) -> None:
+        check_where_they_lead(self)

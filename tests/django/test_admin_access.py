@@ -158,5 +158,7 @@ def test_aliases_of_a_key_and_a_team_are_edited_as_objects(
     assert saved.status_code == 302
     assert ApiKey.objects.get().aliases == {"gpt-4o*": preset.name}
     assert "Write an object" in admin_client.post(team, of_team).content.decode()
+    odd = admin_client.post(team, {**of_team, "aliases": '{"a": [1]}'})
+    assert "Write an object of names" in odd.content.decode()
     assert admin_client.post(team, {**of_team, "aliases": ""}).status_code == 302
     assert Team.objects.get().aliases == {}

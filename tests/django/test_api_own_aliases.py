@@ -79,6 +79,21 @@ def test_a_form_and_a_command_refuse_what_the_api_refuses(own):
         key.full_clean()
 
 
+def test_one_whose_preset_has_gone_stays_and_keeps_nobody_from_editing_the_rest(
+    manager: Manager, preset
+):
+    team = manager.post("/teams", {"name": "blue", "aliases": {"a": preset.name}}).json
+    preset.delete()
+    path = f"/teams/{team['id']}"
+
+    heavier = manager.patch(path, {"weight": 2.0})
+    more = manager.patch(path, {"aliases": {"a": preset.name, "b": preset.name}})
+
+    assert (heavier.status, heavier.json["aliases"]) == (200, {"a": preset.name})
+    assert (more.status, more.param) == (422, "aliases")
+    assert manager.patch(path, {"aliases": {}}).json["aliases"] == {}
+
+
 async def test_they_are_known_with_the_key(own):
     from asgiref.sync import sync_to_async
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +12,15 @@ from typing import Any
 import pytest
 
 from tests.support.asking import MESSAGES
+from tests.support.conversing import (
+    DONE,
+    asked,
+    first_bytes,
+    has_ended,
+    looked_up,
+    resumed,
+    stopped,
+)
 from tests.support.gateway import Gateway
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
@@ -100,3 +110,31 @@ def test_what_it_may_not_do_it_is_told_in_llama_cpps_words(shared: Gateway) -> N
 
     assert (unknown.status, unknown.code) == (400, "model_not_found")
     assert (tools.status, tools.code) == (501, "not_supported")
+
+
+def test_a_page_that_was_reloaded_finds_its_answer_and_goes_on_with_it(shared: Gateway) -> None:
+    shared.client.chat("slow")
+    talk, other = str(uuid.uuid4()), str(uuid.uuid4())
+    id = f"{talk}::slow"
+    assert looked_up(shared.client, talk, other) == {}
+    with asked(shared.client, id, "slow", **CHAT | {"max_tokens": 120}) as connection:
+        received = first_bytes(connection)
+
+    found = looked_up(shared.client, talk, other)
+    rest = resumed(shared.client, id, len(received))
+
+    assert list(found) == [id]
+    assert (received + rest.body).endswith(DONE)
+    assert has_ended(shared.client, id)
+
+
+def test_its_stop_button_ends_the_answer(shared: Gateway) -> None:
+    shared.client.chat("slow")
+    id = f"{uuid.uuid4()}::slow"
+    with asked(shared.client, id, "slow", **CHAT | {"max_tokens": 3000}) as connection:
+        response = connection.getresponse()
+        response.read1(64)
+        assert stopped(shared.client, id) == 204
+        rest = response.read()
+
+    assert not rest.endswith(DONE)
