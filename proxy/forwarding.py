@@ -62,6 +62,7 @@ class Forwarding:
         self._order = order
         self._carriers = carriers
         self._relay = relay
+        self._config = relay.config  # a conversation's has a slower reader than the gateway's
         self._watch = watch
         self._outgoing = Outgoing(
             order.body, carriers.filtering, relay, form=order.form, is_json=order.is_json
@@ -76,7 +77,7 @@ class Forwarding:
             while True:
                 lease = await self._acquire()
                 await self._leave_if_nobody_comes_back(lease)
-                self._relay.config = self._carriers.config.within(lease.limits)
+                self._relay.config = self._config.within(lease.limits)
                 if lease.remote is not None:
                     if await self._passed_by_remote(lease, lease.remote):
                         return
