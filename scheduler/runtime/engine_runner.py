@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import http.client
 import json
 import os
 import resource
@@ -38,6 +37,7 @@ EXIT = b"cmd_router_to_child:exit"
 PORTS_TRIED = 2
 POLL_SECONDS = 0.1
 ASK_SECONDS = 5.0
+LONGEST_LINE = 1024
 PROC = Path("/proc")
 LOOPBACK = ("0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F")
 """127.0.0.1, ::1 and ::ffff:127.0.0.1, as the kernel's tables have them."""
@@ -155,11 +155,21 @@ def free_port() -> int:
 # Health -------------------------------------------------------------------------------------
 
 
-class _UnixConnection(http.client.HTTPConnection):
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self.host)
+def answers_200(address: str, path: str) -> bool:
+    """Over HTTP/1.0, so that the server closes the connection; only its first line is read."""
+    unix = address.startswith("/")
+    host, _, port = address.rpartition(":")
+    place = address if unix else (host, int(port))
+    with socket.socket(socket.AF_UNIX if unix else socket.AF_INET) as connection:
+        connection.settimeout(ASK_SECONDS)
+        try:
+            connection.connect(place)
+            connection.sendall(f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
+            with connection.makefile("rb") as answer:
+                words = answer.readline(LONGEST_LINE).split()
+        except OSError:
+            return False
+    return len(words) > 1 and words[0].startswith(b"HTTP/") and words[1] == b"200"
 
 
 class Asking(threading.Thread):
@@ -177,24 +187,13 @@ class Asking(threading.Thread):
 
     def run(self) -> None:
         while not self._over.wait(POLL_SECONDS):
-            if self.may.is_set() and not self.answered and self._is_healthy():
+            if self.may.is_set() and not self.answered and answers_200(self._address, self._path):
                 self.answered = True
                 os.write(self._wake, b"\0")
 
     def end(self) -> None:
         self._over.set()
         self.join()
-
-    def _is_healthy(self) -> bool:
-        kind = _UnixConnection if self._address.startswith("/") else http.client.HTTPConnection
-        connection = kind(self._address, timeout=ASK_SECONDS)
-        try:
-            connection.request("GET", self._path, headers={"Host": "localhost"})
-            return connection.getresponse().status == 200
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            connection.close()
 
 
 # The runner ---------------------------------------------------------------------------------

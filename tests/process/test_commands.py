@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import threading
 from collections.abc import Iterator
@@ -213,3 +214,32 @@ def test_a_server_that_listens_beyond_this_machine_is_told_of(
     engine_runner._warn_of_listeners(4711)
 
     assert ("tell it to listen on 127.0.0.1" in capfd.readouterr().err) is warned
+
+
+async def test_one_that_is_to_be_probed_answers_once_before_it_counts_as_loaded() -> None:
+    async with running([served("a", readiness_probe=True)]) as gateway:
+        lease = await gateway.client.acquire("a")
+
+        assert (await ask(lease.address))[0] == 200
+
+
+async def test_one_that_is_healthy_and_answers_garbage_fails_its_probe(pids: Path) -> None:
+    spec = served("a", "--garbage", "--helpers", readiness_probe=True, **noting(pids))
+    async with running([spec]) as gateway:
+        with pytest.raises(Refused, match="generated nothing"):
+            await gateway.client.acquire("a")
+
+        assert alive(pids) == []
+
+
+async def test_one_that_hangs_is_ended_and_started_anew(pids: Path) -> None:
+    spec = served("a", "--helpers", "--daemon", **noting(pids))
+    async with running([spec], health_every_seconds=0.2, health_tries=2) as gateway:
+        first = await gateway.client.acquire("a")
+        await first.release()
+        os.kill(min(alive(pids)), signal.SIGSTOP)
+
+        await until(gateway.nothing_runs, "it was found silent")
+        assert alive(pids) == []
+        second = await gateway.client.acquire("a")
+        assert second.instance != first.instance
