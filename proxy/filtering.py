@@ -16,13 +16,15 @@ from typing import IO, Any
 import msgspec
 
 from proxy.body import Body, Room, body_on_disk, write_parts
-from proxy.form import place_of_model
+from proxy.form import named
 from proxy.parsing import Parsing
 from scheduler.protocol import Filters, Refused
 
 _Fields = dict[str, msgspec.Raw]
 
 _MOST_TOLD = 20
+_MOST_ADDED = 100
+"""Bytes of a form's part that holds a name, beside the name and the boundary."""
 _AT_ONCE = 1 << 20
 
 
@@ -79,9 +81,10 @@ class Filtering:
         return Body(self._room, held=data), effects
 
     async def rename_in_form(self, body: Body, content_type: bytes, model: str) -> Body:
-        """A multipart form with another `model`: another body, which is the caller's to close.
-        Raises Refused."""
+        """A multipart form with another `model`, or with one where it names none: another body,
+        which is the caller's to close. Raises Refused."""
         name = model.encode()
+        most = body.size + len(name) + len(content_type) + _MOST_ADDED
         if not body.spooled:
             data = await self._parsing.run(
                 body, lambda: b"".join(_renamed(body, content_type, name))
@@ -90,13 +93,12 @@ class Filtering:
             return Body(self._room, held=data)
 
         async def write(spool: IO[bytes]) -> bool:
-            most = body.size + len(name)
             await self._parsing.run(
                 body, lambda: write_parts(spool, _renamed(body, content_type, name), most)
             )
             return True
 
-        renamed = await body_on_disk(self._room, self._temp_folder, body.size + len(name), write)
+        renamed = await body_on_disk(self._room, self._temp_folder, most, write)
         assert renamed is not None
         return renamed
 
@@ -114,12 +116,12 @@ class Filtering:
 
 
 def _renamed(body: Body, content_type: bytes, name: bytes) -> Iterator[bytes]:
-    """The form's bytes, but for the name."""
+    """The form's bytes, but for the name of the model."""
     with body.view() as view:
-        place = place_of_model(view, content_type)
+        place, new = named(view, content_type, name)
         for start in range(0, place.start, _AT_ONCE):
             yield view[start : min(start + _AT_ONCE, place.start)]
-        yield name
+        yield new
         for start in range(place.stop, len(view), _AT_ONCE):
             yield view[start : start + _AT_ONCE]
 

@@ -26,28 +26,42 @@ def is_form(content_type: bytes) -> bool:
 
 
 def model_in_form(body: bytes | mmap, content_type: bytes) -> str:
-    """The name; empty when there is none. Raises Refused for what is no form, names two models, or
-    never ends. Nothing of the files in it is kept."""
+    """The name; empty when there is no such field. Raises Refused for what is no form, for a field
+    that is empty, for two of them, and for what never ends. Nothing of the files in it is kept."""
+    model = _read(body, content_type).model
+    if model is not None and not model:
+        raise Refused("model_missing", "The form's `model` is empty: GET /v1/models lists them.")
     try:
-        return bytes(_read(body, content_type).model or b"").decode()
+        return bytes(model or b"").decode()
     except UnicodeDecodeError as error:
         raise Refused("invalid_request", "The form's `model` is not valid UTF-8.") from error
 
 
-def place_of_model(body: bytes | mmap, content_type: bytes) -> slice:
-    """Where in the body the name stands. Raises Refused as above, and for a name that is not in one
-    piece there."""
+def named(body: bytes | mmap, content_type: bytes, name: bytes) -> tuple[slice, bytes]:
+    """What in the body is to be replaced, and by what, so that the form names this model; one that
+    names none gets a part for it before its first. Raises Refused as above, and for a name that is
+    not in one piece there."""
     reading = _read(body, content_type)
+    if reading.model is None:
+        delimiter = b"--" + _boundary(content_type)
+        at = body.find(delimiter)
+        head = b'\r\nContent-Disposition: form-data; name="model"\r\n\r\n'
+        return slice(at, at), delimiter + head + name + b"\r\n"
     begin, end = reading.place
-    if reading.model is None or body[begin:end] != reading.model:
+    if not reading.model or body[begin:end] != reading.model:
         raise Refused("invalid_request", "The form's `model` holds what no name does.")
-    return slice(begin, end)
+    return slice(begin, end), name
 
 
-def _read(body: bytes | mmap, content_type: bytes) -> _Reading:
+def _boundary(content_type: bytes) -> bytes:
     boundary = parse_options_header(content_type)[1].get(b"boundary", b"")
     if not boundary:
         raise Refused("invalid_request", "The multipart body's Content-Type names no boundary.")
+    return boundary
+
+
+def _read(body: bytes | mmap, content_type: bytes) -> _Reading:
+    boundary = _boundary(content_type)
     reading = _Reading()
     try:
         parser = MultipartParser(boundary, reading.callbacks())

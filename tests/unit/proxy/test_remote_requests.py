@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from models_registry.remote_addresses import address_at, check_proxy, why_not
-from proxy.form import place_of_model
+from proxy.form import model_in_form, named
 from proxy.remote.request import via_of
 
 
@@ -62,13 +62,14 @@ def test_each_installation_has_a_name_of_its_own_that_tells_nothing():
     assert "one" not in via_of("one")
 
 
+TYPE = b"multipart/form-data; boundary=b"
 FORM = b'--b\r\nContent-Disposition: form-data; name="model"\r\n\r\n%b\r\n--b--\r\n'
 
 
 @pytest.mark.parametrize("name", [b"m", "größer".encode(), b"m" * 300])
 def test_a_forms_model_is_found_where_it_stands(name):
     form = FORM % name
-    place = place_of_model(form, b"multipart/form-data; boundary=b")
+    place = named(form, TYPE, b"x")[0]
 
     assert form[place] == name
 
@@ -79,7 +80,7 @@ def test_a_forms_model_is_found_behind_megabytes_and_across_what_is_read_at_once
         rest = FORM % b"some-model"
         before = (1 << 20) + extra - len(part) - rest.index(b"some-model") - 2 - 5
         form = part + b"x" * before + b"\r\n" + rest
-        place = place_of_model(form, b"multipart/form-data; boundary=b")
+        place = named(form, TYPE, b"x")[0]
 
         assert form[place] == b"some-model"
 
@@ -92,4 +93,14 @@ def test_a_model_with_what_looks_like_a_boundary_in_it_is_found_too():
         before = (1 << 20) + extra - len(part) - rest.index(name) - 2
         form = part + b"x" * before + b"\r\n" + rest
 
-        assert form[place_of_model(form, b"multipart/form-data; boundary=b")] == name
+        assert form[named(form, TYPE, b"x")[0]] == name
+
+
+@pytest.mark.parametrize("before", [b"", b"\r\n"])
+def test_a_form_that_names_no_model_gets_a_part_for_it(before):
+    form = before + b'--b\r\nContent-Disposition: form-data; name="file"\r\n\r\n--b\r\n--b--\r\n'
+    place, new = named(form, TYPE, b"m")
+
+    assert form[place] == b""
+    assert model_in_form(form[: place.start] + new + form[place.stop :], TYPE) == "m"
+    assert (form[: place.start] + new + form[place.stop :]).endswith(form.lstrip())
