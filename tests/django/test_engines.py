@@ -15,12 +15,16 @@ from models_registry import editing, fitting, history, kept_secrets, python_serv
 from models_registry.access import Asker
 from models_registry.cloning import clone
 from models_registry.describing import described
-from models_registry.errors import ManagementRefused
+from models_registry.errors import ManagementRefused, NotRegistered
 from models_registry.ini.exporting import export_ini
-from models_registry.launch import LaunchSpec, launch_spec_of
+from models_registry.launch import LaunchSpec, launch_spec_of, launch_specs
 from models_registry.models import ModelFile, Preset
 from models_registry.ports import PresetStatus
-from tests.django.registry_rows import FakeScheduler, make_model_file, use_scheduler
+from models_registry.registration import register_model
+from models_registry.sources.discovery import rescan
+from models_registry.sources.reading import Places
+from routerproj.serve.first_run import some_model
+from tests.django.registry_rows import FakeScheduler, gguf, make_model_file, use_scheduler
 
 pytestmark = pytest.mark.django_db
 SERVE = f"'{sys.executable}' -m a.server --port ${{port}}"
@@ -379,3 +383,21 @@ def test_it_is_exported_with_a_word_on_what_llama_cpp_cannot_run() -> None:
     assert "# llama.cpp cannot run it: its engine is command" in text
     assert "its command line" in text
     assert "its declared memory" in text
+
+
+def test_presets_without_a_file_stand_in_nobodys_way(tmp_path: Path) -> None:
+    saved(command())
+    alias = {"name": "b", "preset": "a"}
+    editing.create_alias(**alias, asker=ADMIN)
+    for name in ("a", "b", "c"):
+        gguf(tmp_path / f"{name}.gguf")
+
+    report = rescan(Places(models_dir=tmp_path))
+
+    assert report.added == ["c"]
+    assert len(report.conflicts) == 2
+    assert Preset.objects.get(name="a").model_file is None
+    with pytest.raises(NotRegistered, match="another file"):
+        register_model(tmp_path / "c.gguf", "a")
+    assert some_model("") == "a"
+    assert {spec.preset: spec.problem for spec in launch_specs()} == {"a": "", "c": ""}
