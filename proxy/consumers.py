@@ -315,7 +315,7 @@ class GatewayApp:
     async def _conversation(self, carriage: Carriage, body: Body) -> Conversation | None:
         headers = carriage.request.headers
         id = await conversation_of(carriage.endpoint, headers, body, self._parsing)
-        return Conversation(carriage.caller.key, id) if id else None
+        return Conversation(carriage.caller.owner, id) if id else None
 
     async def _carry_apart(
         self, carriage: Carriage, order: Order, conversation: Conversation, carriers: Carriers
@@ -360,7 +360,7 @@ class GatewayApp:
 
     async def _converse(self, carriage: Carriage, body: Body, query: bytes) -> None:
         """About conversations that others have begun."""
-        request, owner = carriage.request, carriage.caller.key
+        request, owner = carriage.request, carriage.caller.owner
         scheduler = (await self._started()).scheduler
         told = request.id.encode()
         match carriage.endpoint.kind:

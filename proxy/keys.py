@@ -60,12 +60,19 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whose request it is. `key` is the key's public id, or empty, `aliases` are the key's own."""
+    """Whose request it is. `key` is the key's public id, or empty; a key of the settings has none,
+    and `digest` instead. `aliases` are the key's own."""
 
     team: str
     key: str = ""
     policy: Policy = Policy()
     aliases: Aliases = field(default_factory=dict)
+    digest: str = ""
+
+    @property
+    def owner(self) -> str:
+        """To whom its conversations belong: a key alone; without keys everybody."""
+        return self.key or self.digest
 
     def own_names(self, name: str) -> OwnNames:
         """Where its own aliases lead for `name`."""
@@ -195,8 +202,8 @@ class KeyRing:
             if self._fits(known, secret):
                 self._last_uses.note(public_id)
                 return Caller(known.team, public_id, known.policy, known.aliases)
-        if self._is_plain(key):
-            return Caller(DEFAULT_TEAM, policy=await self._default_policy())
+        if digest := self._plain_digest(key):
+            return Caller(DEFAULT_TEAM, policy=await self._default_policy(), digest=digest)
         raise Refused("invalid_api_key", "This API key is not valid, or no longer.")
 
     async def close(self) -> None:
@@ -209,11 +216,13 @@ class KeyRing:
         same = hmac.compare_digest(known.digest, secret_digest(secret, self._pepper))
         return same and (known.expires_at is None or time.time() < known.expires_at)
 
-    def _is_plain(self, key: bytes) -> bool:
+    def _plain_digest(self, key: bytes) -> str:
+        """Empty for a key that is none of the settings'."""
         if not self._plain:
-            return False
+            return ""
         digest = secret_digest(key, self._pepper)
-        return any([hmac.compare_digest(digest, plain) for plain in self._plain])
+        fits = any([hmac.compare_digest(digest, plain) for plain in self._plain])
+        return digest if fits else ""
 
     async def _default_policy(self) -> Policy:
         """As the database says; as it last said while it fails. Asked for once in a second, so that

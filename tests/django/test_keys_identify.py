@@ -291,9 +291,23 @@ async def test_the_last_use_is_written_once_a_minute(ring, key):
 async def test_keys_of_the_command_line_belong_to_the_default_team():
     ring = KeyRing(config(api_keys=("sesame", "open")))
 
-    assert await ring.identify(bearer("open")) == Caller("default")
+    opened = await ring.identify(bearer("open"))
+    assert (opened.team, opened.key) == ("default", "")
     assert await refusal(ring, bearer("opem")) == "invalid_api_key"
     await ring.close()
+
+
+async def test_conversations_belong_to_a_key_also_to_one_of_the_command_line(ring, key):
+    plain = KeyRing(config(api_keys=("sesame", "open")))
+    owners = [
+        (await each.identify(bearer(text))).owner
+        for each, text in ((plain, "open"), (plain, "sesame"), (ring, key), (plain, "open"))
+    ]
+    await plain.close()
+
+    assert all(owners)
+    assert len(set(owners)) == 3
+    assert owners[0] == owners[3]
 
 
 async def test_a_caller_stands_in_the_queue_as_its_team_does(ring, key, monkeypatch):
@@ -322,7 +336,7 @@ async def test_keys_of_the_command_line_need_no_database(counted, monkeypatch):
     counted.hang.clear()
     await asyncio.gather(*(ring.identify(bearer("open")) for _ in range(20)))
 
-    assert await ring.identify(bearer("open")) == Caller("default")
+    assert (await ring.identify(bearer("open"))).team == "default"
     assert counted.queries == 1
     counted.hang.set()
     await ring.close()

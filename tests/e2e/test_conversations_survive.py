@@ -78,6 +78,22 @@ def test_a_stop_takes_who_waits_out_of_the_queue(one_at_a_time: Gateway, id: str
     assert resumed(client, id).status == 410
 
 
+def test_a_stop_while_its_model_loads_reaches_the_client_or_cuts_its_stream(
+    one_at_a_time: Gateway, id: str
+) -> None:
+    client = one_at_a_time.client
+    one_at_a_time.unload_all()
+    with asked(client, id, "slow", max_tokens=LONG) as waiting:
+        eventually(lambda: one_at_a_time.instance_of("slow"), "it is being loaded")
+        assert stopped(client, id) == 204
+        answer = waiting.getresponse()
+        told = answer.read()
+
+    assert answer.status == 400 or DONE not in told
+    assert resumed(client, id).status == 410
+    eventually(lambda: not one_at_a_time.instance_of("slow").get("leases"), "no lease is left")
+
+
 def test_who_waits_without_a_connection_has_no_busy_model_drained_and_is_served_after_it(
     one_at_a_time: Gateway, id: str
 ) -> None:
