@@ -4,6 +4,7 @@ wrong, nothing is taken for whole that is not, and the next request is served.""
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 from collections.abc import Iterator
 
@@ -121,6 +122,23 @@ async def test_a_stream_that_breaks_off_ends_with_an_error_event(
     told = json.loads(answer.body.removeprefix(EVENT).removeprefix(b"data: "))
     assert told["error"]["code"] == code
     assert b"[DONE]" not in answer.body
+
+
+async def test_a_compressed_stream_that_breaks_off_is_cut_with_nothing_said_in_it(
+    gateway: Carrier,
+) -> None:
+    packed = gzip.compress(EVENT * 100)
+
+    async def breaks_off(received: Received, child: Connection) -> None:
+        await child.begin("text/event-stream", "Content-Encoding: gzip")
+        await child.say(packed)
+        await child.raw(b"9\r\nfour")
+
+    answer = await answer_of(gateway, breaks_off, chat(stream=True))
+
+    assert answer.body.startswith(packed)
+    assert answer.body.removeprefix(packed) in (b"", b"four")
+    assert not answer.whole
 
 
 @pytest.mark.parametrize("kind", ["application/json", "application/octet-stream"])
