@@ -66,6 +66,10 @@ class Environment:
             raise _nonsense(name, text, wanted)
         return value
 
+    def optional_whole(self, *names: str, most: int) -> int | None:
+        """From 0 to `most`; None when unset."""
+        return None if self._first(names) is None else self.whole(*names, default=0, most=most)
+
     def seconds(self, *names: str, default: float, least: float = 0.0) -> float:
         found = self._first(names)
         if found is None:

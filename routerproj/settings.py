@@ -51,6 +51,8 @@ except UnusableStateFolder as error:
 CORRAL_HOST = env.text("CORRAL_HOST", "LLAMA_ARG_HOST", default="127.0.0.1")
 CORRAL_PORT = env.whole("CORRAL_PORT", "LLAMA_ARG_PORT", default=8080, most=65535)
 """0: any free one."""
+CORRAL_OLLAMA_PORT = env.optional_whole("CORRAL_OLLAMA_PORT", most=65535)
+"""A second port, for clients of Ollama; None: none."""
 CORRAL_SERVER = env.choice("CORRAL_SERVER", default="uvicorn", among=("uvicorn", "daphne"))
 CORRAL_WEB_WORKERS = env.whole("CORRAL_WEB_WORKERS", default=1, least=1, most=64)
 

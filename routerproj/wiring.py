@@ -16,6 +16,7 @@ from proxy.consumers import GatewayApp
 from proxy.routing import is_gateway_path
 from routerproj.cors import with_cors
 from routerproj.guard import Application, Guard, GuardConfig, Receive, Scope, Send
+from routerproj.ollama_port import OllamaPort
 from routerproj.socket_sessions import person_of
 from scheduler.heartbeat import Heartbeat
 
@@ -30,6 +31,7 @@ class Wiring:
         guard: GuardConfig,
         cors_origins: tuple[str, ...] = (),
         heartbeat: Heartbeat | None = None,
+        ollama_port: int | None = None,
     ) -> None:
         self._heartbeat = heartbeat or Heartbeat(None)
         self._gateway = gateway
@@ -38,10 +40,15 @@ class Wiring:
         self._drained = False
         self._session_hosts = guard.django_hosts or ()
         routes = {"http": self._http, "websocket": self._websocket, "lifespan": self._lifespan}
-        self.application: Application = Guard(ProtocolTypeRouter(routes), guard, is_gateway_path)
+        guarded = Guard(ProtocolTypeRouter(routes), guard, is_gateway_path)
+        self.application: Application = (
+            guarded if ollama_port is None else OllamaPort(guarded, ollama_port)
+        )
 
     @classmethod
-    def from_settings(cls, heartbeat: Heartbeat | None = None) -> Wiring:
+    def from_settings(
+        cls, heartbeat: Heartbeat | None = None, ollama_port: int | None = None
+    ) -> Wiring:
         origins = tuple(settings.CORRAL_CORS_ORIGINS)
         return cls(
             GatewayApp(proxy_config()),
@@ -57,6 +64,7 @@ class Wiring:
             ),
             origins,
             heartbeat,
+            ollama_port,
         )
 
     async def drain(self, timeout_seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""The listening socket: `serve` owns it, the web processes inherit it."""
+"""The listening sockets: `serve` owns them, the web processes inherit them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,24 @@ class CannotListen(Exception):
     """The address cannot be listened on; the message says why and what to do."""
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Raises CannotListen."""
+def listen_on(host: str, port: int, ollama_port: int | None) -> list[socket.socket]:
+    """The gateway's socket, and Ollama's where there is a port for it. Raises CannotListen."""
+    if port == ollama_port and port != 0:
+        raise CannotListen(
+            f"port {port} cannot be both --port and --ollama-port: give each one of its own"
+        )
+    listener = listen(host, port)
+    if ollama_port is None:
+        return [listener]
+    try:
+        return [listener, listen(host, ollama_port, option="--ollama-port")]
+    except CannotListen:
+        listener.close()
+        raise
+
+
+def listen(host: str, port: int, *, option: str = "--port") -> socket.socket:
+    """`option` is where the port was asked for. Raises CannotListen."""
     family, address = _resolve(host, port)
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -26,7 +42,7 @@ def listen(host: str, port: int) -> socket.socket:
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
-        raise CannotListen(_reason(error, host, port)) from error
+        raise CannotListen(_reason(error, host, port, option)) from error
     return listener
 
 
@@ -60,14 +76,14 @@ def _resolve(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int
     return family, address  # type: ignore[return-value]
 
 
-def _reason(error: OSError, host: str, port: int) -> str:
+def _reason(error: OSError, host: str, port: int, option: str) -> str:
     if error.errno == errno.EADDRINUSE:
         return (
             f"port {port} on {host} is taken by another program:"
-            " stop it, or choose another with --port (0: any free one)"
+            f" stop it, or choose another with {option} (0: any free one)"
         )
     if error.errno == errno.EACCES:
-        return f"port {port} needs privileges: choose one from 1024 on with --port"
+        return f"port {port} needs privileges: choose one from 1024 on with {option}"
     if error.errno == errno.EADDRNOTAVAIL:
         return f"{host} is not an address of this machine"
     return f"{host} port {port}: {error.strerror}"

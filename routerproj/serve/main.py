@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
@@ -23,7 +24,7 @@ from models_registry.sources.reading import places_of
 from routerproj.serve import first_run
 from routerproj.serve.engine_environment import warnings_about
 from routerproj.serve.fetching import wanted
-from routerproj.serve.listening import CannotListen, is_loopback, listen, url_of
+from routerproj.serve.listening import CannotListen, is_loopback, listen_on, url_of
 from routerproj.serve.options import USAGE, BadOption, HelpWanted, ServeOptions, parse
 from routerproj.serve.output import Output, box, curl_line
 from routerproj.serve.process import death_signal_available
@@ -110,6 +111,7 @@ def defaults() -> ServeOptions:
     return ServeOptions(
         host=settings.CORRAL_HOST,
         port=settings.CORRAL_PORT,
+        ollama_port=settings.CORRAL_OLLAMA_PORT,
         server=settings.CORRAL_SERVER,
         web_workers=settings.CORRAL_WEB_WORKERS,
         drain_timeout_seconds=settings.CORRAL_DRAIN_TIMEOUT,
@@ -141,9 +143,12 @@ def keys_of(path: str) -> tuple[str, ...]:
 def run(options: ServeOptions, command_line: Mapping[str, str], output: Output) -> int:
     lock = StateLock(settings.CORRAL_VAR)
     make_run_folder(settings.CORRAL_VAR)
-    listener = listen(options.host, options.port)
-    with listener:
-        url = url_of(listener)
+    listeners = listen_on(options.host, options.port, options.ollama_port)
+    with ExitStack() as closing:
+        for each in listeners:
+            closing.enter_context(each)
+        url = url_of(listeners[0])
+        ollama = url_of(listeners[1]) if len(listeners) > 1 else ""
         output.say(f"Corral starts at {url}, its state in {settings.CORRAL_VAR}")
         _warn(output)
         first_run.prepare_database()
@@ -161,30 +166,31 @@ def run(options: ServeOptions, command_line: Mapping[str, str], output: Output) 
             output.say(f"  {line}")
         if credentials is not None:
             output.say(_shown_once(credentials, url))
-        output.say(_how_to_use(options, credentials, url, first_run.some_model(load)))
+        output.say(_how_to_use(options, credentials, url, first_run.some_model(load), ollama))
         first_run.let_go_of_the_database()
         lock.announce(url)
-        return asyncio.run(_supervise(_plan(options, command_line, listener, url, load), output))
+        return asyncio.run(_supervise(_plan(options, command_line, listeners, url, load), output))
 
 
 def _plan(
     options: ServeOptions,
     command_line: Mapping[str, str],
-    listener: socket.socket,
+    listeners: Sequence[socket.socket],
     url: str,
     load: str,
 ) -> Plan:
-    options = replace(options, port=listener.getsockname()[1])
+    port, *others = [listener.getsockname()[1] for listener in listeners]
+    options = replace(options, port=port, ollama_port=others[0] if others else None)
     environment = child_environment(os.environ, options, command_line)
     scheduler, web, jobs = roles(
-        settings.BASE_DIR / "manage.py", options, environment, listener.fileno()
+        settings.BASE_DIR / "manage.py", options, environment, [each.fileno() for each in listeners]
     )
     return Plan(
         scheduler=scheduler,
         web=web,
         jobs=jobs,
         control_socket=settings.CORRAL_CONTROL_SOCKET,
-        listener=listener,
+        listeners=listeners,
         url=url,
         drain_timeout_seconds=options.drain_timeout_seconds,
         load=load,
@@ -227,8 +233,13 @@ def _shown_once(credentials: first_run.Credentials, url: str) -> str:
 
 
 def _how_to_use(
-    options: ServeOptions, credentials: first_run.Credentials | None, url: str, model: str
+    options: ServeOptions,
+    credentials: first_run.Credentials | None,
+    url: str,
+    model: str,
+    ollama: str = "",
 ) -> str:
+    """`ollama` is where Ollama's clients come, empty without a port of their own."""
     key: str | None = "$CORRAL_KEY"
     if options.no_auth:
         key = None
@@ -236,6 +247,7 @@ def _how_to_use(
         key = credentials.api_key
     lines = [
         f"  API       {url}/v1  (OpenAI clients: base_url)",
+        *([f"  Ollama    {ollama}  (its clients: OLLAMA_HOST)"] if ollama else []),
         f"  admin     {url}/admin/",
         f"  documents {settings.BASE_DIR / 'README.md'} and {settings.BASE_DIR / 'docs'}",
     ]

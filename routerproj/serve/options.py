@@ -30,6 +30,7 @@ class ServeOptions:
 
     host: str = "127.0.0.1"
     port: int = 8080
+    ollama_port: int | None = None
     server: str = "uvicorn"
     web_workers: int = 1
     drain_timeout_seconds: float = 30.0
@@ -104,6 +105,7 @@ def _server(option: str, value: str) -> str:
 WITH_VALUE: Mapping[str, tuple[str, Callable[[str, str], Any]]] = {
     "--host": ("host", _text),
     "--port": ("port", _whole(0, 65535)),
+    "--ollama-port": ("ollama_port", _whole(0, 65535)),
     "--server": ("server", _server),
     "--web-workers": ("web_workers", _whole(1, 64)),
     "--drain-timeout": ("drain_timeout_seconds", _seconds),
@@ -155,6 +157,8 @@ Serves the gateway and the admin; starts and watches the scheduler, web and jobs
 
   --host HOST             address to listen on (127.0.0.1)           LLAMA_ARG_HOST
   --port PORT             port to listen on, 0: any free one (8080)  LLAMA_ARG_PORT
+  --ollama-port PORT      a second port, for clients of Ollama, who  CORRAL_OLLAMA_PORT
+                          look for one at 11434 (none)
   --models-dir PATH       folder whose .gguf files are offered       LLAMA_ARG_MODELS_DIR
   --models-preset FILE    llama.cpp's INI file of presets, watched   LLAMA_ARG_MODELS_PRESET
   --no-hf-cache           leave the Hugging Face cache out           CORRAL_HF_CACHE=0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from routerproj.serve.options import ServeOptions
@@ -23,6 +23,7 @@ def child_environment(
     return dict(environment) | {
         "CORRAL_HOST": options.host,
         "CORRAL_PORT": str(options.port),
+        "CORRAL_OLLAMA_PORT": "" if options.ollama_port is None else str(options.ollama_port),
         "CORRAL_SERVER": options.server,
         "CORRAL_WEB_WORKERS": str(options.web_workers),
         "CORRAL_DRAIN_TIMEOUT": str(options.drain_timeout_seconds),
@@ -42,7 +43,7 @@ def child_environment(
 
 
 def roles(
-    manage: Path, options: ServeOptions, environment: Mapping[str, str], fd: int
+    manage: Path, options: ServeOptions, environment: Mapping[str, str], fds: Sequence[int]
 ) -> tuple[Role, list[Role], Role]:
     """Scheduler, web and jobs. Only web is told the keys."""
 
@@ -52,12 +53,13 @@ def roles(
     web_environment = dict(environment)
     if options.server == "daphne":
         web_environment["CORRAL_DAPHNE"] = "1"
+    inherited = [word for fd in fds for word in ("--fd", str(fd))]
     web = [
         Role(
             name="web" if options.web_workers == 1 else f"web {number}",
-            argv=command("runweb", "--fd", str(fd), "--server", options.server),
+            argv=command("runweb", *inherited, "--server", options.server),
             env=web_environment,
-            pass_fds=(fd,),
+            pass_fds=tuple(fds),
             heartbeat=True,
         )
         for number in range(1, options.web_workers + 1)

@@ -41,13 +41,13 @@ class SchedulerInTheWay(CannotStart):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run. The listener is closed here as soon as a stop is asked for."""
+    """What to run. The listeners are closed here as soon as a stop is asked for."""
 
     scheduler: Role
     web: Sequence[Role]
     jobs: Role
     control_socket: Path
-    listener: socket.socket
+    listeners: Sequence[socket.socket]
     url: str
     drain_timeout_seconds: float
     load: str = ""
@@ -135,7 +135,8 @@ class Supervisor:
 
     async def _end(self, runs: dict[str, asyncio.Task[None]]) -> None:
         """Nothing new comes in; answers end; then those they needed."""
-        self._plan.listener.close()
+        for listener in self._plan.listeners:
+            listener.close()
         latest = time.monotonic() + self._plan.drain_timeout_seconds + WHOLE_SECONDS
         telling = asyncio.create_task(ask(self._plan.control_socket, Shutdown(id=1), 2.0))
         for process in (*self.web, self.jobs):

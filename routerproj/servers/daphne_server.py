@@ -1,4 +1,4 @@
-"""daphne on an inherited socket, with the same ending as far as it can.
+"""daphne on inherited sockets, with the same ending as far as it can.
 
 What it cannot (docs/decisions/0001): key before body, waiting for slow readers, header limits with
 an answer. Its answers leave by a buffer that it does not show: a client that reads slowly may lose
@@ -13,7 +13,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -59,11 +59,15 @@ class CuttingFactory(HTTPFactory):  # type: ignore[misc]
 
 class GracefulDaphne(Server):  # type: ignore[misc]
     def __init__(
-        self, application: Any, listener: socket.socket, limits: Limits, drain: Drain
+        self,
+        application: Any,
+        listeners: Sequence[socket.socket],
+        limits: Limits,
+        drain: Drain,
     ) -> None:
         super().__init__(
             application,
-            endpoints=[f"fd:fileno={listener.fileno()}"],
+            endpoints=[f"fd:fileno={listener.fileno()}" for listener in listeners],
             signal_handlers=False,
             http_timeout=None,  # it would end long answers; the gateway has its own limits
             application_close_timeout=10,
@@ -76,7 +80,7 @@ class GracefulDaphne(Server):  # type: ignore[misc]
         self.endpoints: list[
             str
         ] = []  # adopted by hand below: as text it could only be an IPv4 socket
-        self._listener = listener
+        self._listeners = listeners
         self._limits = limits
         self._drain = drain
         self._drain_timeout_seconds = limits.drain_timeout_seconds
@@ -119,11 +123,12 @@ class GracefulDaphne(Server):  # type: ignore[misc]
             await self._lifespan.startup()
             self.http_factory = CuttingFactory(self)
             self.ws_factory = SocketFactory(self, self._limits)
-            with self._listener as listener:  # adopting makes a descriptor of its own
-                port = reactor.adoptStreamPort(
-                    listener.fileno(), listener.family, self.http_factory
-                )
-            self._ports.append(port)
+            for listener in self._listeners:
+                with listener:  # adopting makes a descriptor of its own
+                    port = reactor.adoptStreamPort(
+                        listener.fileno(), listener.family, self.http_factory
+                    )
+                self._ports.append(port)
         except Exception:
             logger.exception("the application could not start")
             self.failed = True
@@ -162,9 +167,12 @@ class GracefulDaphne(Server):  # type: ignore[misc]
         return [a for a in applications if a is not None and not a.done()]
 
 
-def serve(application: Any, listener: socket.socket, limits: Limits, drain: Drain) -> bool:
+def serve(
+    application: Any, listeners: Sequence[socket.socket], limits: Limits, drain: Drain
+) -> bool:
     """Until SIGTERM or SIGINT. True when it ended as asked."""
-    notice_dead_clients(listener, limits)
-    server = GracefulDaphne(application, listener, limits, drain)
+    for listener in listeners:
+        notice_dead_clients(listener, limits)
+    server = GracefulDaphne(application, listeners, limits, drain)
     server.run()
     return not server.failed

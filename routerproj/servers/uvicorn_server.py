@@ -1,4 +1,4 @@
-"""uvicorn on an inherited socket, with our protocol class and our ending."""
+"""uvicorn on inherited sockets, with our protocol class and our ending."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import math
 import os
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from types import FrameType
 from typing import Any
 
@@ -46,9 +46,12 @@ class GracefulServer(uvicorn.Server):
         self.should_exit = True
 
 
-def serve(application: Any, listener: socket.socket, limits: Limits, drain: Drain) -> None:
-    """Until SIGTERM or SIGINT. Other processes may accept from the same socket."""
-    notice_dead_clients(listener, limits)
+def serve(
+    application: Any, listeners: Sequence[socket.socket], limits: Limits, drain: Drain
+) -> None:
+    """Until SIGTERM or SIGINT. Other processes may accept from the same sockets."""
+    for listener in listeners:
+        notice_dead_clients(listener, limits)
     config = uvicorn.Config(
         application,
         http=protocol_class(limits),
@@ -65,4 +68,4 @@ def serve(application: Any, listener: socket.socket, limits: Limits, drain: Drai
         timeout_keep_alive=math.ceil(limits.keep_alive_seconds),
         timeout_graceful_shutdown=math.ceil(limits.drain_timeout_seconds) + CUT_SECONDS,
     )
-    GracefulServer(config, drain, limits.drain_timeout_seconds).run(sockets=[listener])
+    GracefulServer(config, drain, limits.drain_timeout_seconds).run(sockets=list(listeners))

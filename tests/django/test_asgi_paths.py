@@ -28,10 +28,12 @@ class Stub:
         self.drained.append(timeout_seconds)
 
 
-def wired(*origins: str) -> tuple[Wiring, Stub]:
+def wired(*origins: str, ollama_port: int | None = None) -> tuple[Wiring, Stub]:
     gateway = Stub(b"gateway")
     guard = GuardConfig(max_body=100, body_timeout_seconds=30.0)
-    return Wiring(gateway, Stub(b"django"), guard, origins), gateway  # type: ignore[arg-type]
+    django = Stub(b"django")
+    wiring = Wiring(gateway, django, guard, origins, ollama_port=ollama_port)  # type: ignore[arg-type]
+    return wiring, gateway
 
 
 async def ask(wiring: Wiring, asked: dict[str, Any]) -> Exchange:
@@ -137,3 +139,25 @@ async def test_the_gateway_is_drained_once() -> None:
     await wiring.drain(0.0)
 
     assert gateway.drained == [3.0]
+
+
+@pytest.mark.parametrize(
+    ("port", "method", "path", "expected"),
+    [
+        (11434, "GET", b"/", (200, b"Ollama is running")),
+        (11434, "HEAD", b"/", (200, b"")),
+        (11434, "POST", b"/", (404, b"404 page not found")),
+        (11434, "GET", b"/admin/", (404, b"404 page not found")),
+        (11434, "GET", b"/v1/models", (200, b"gateway")),
+        (8080, "GET", b"/", (200, b"django")),
+        (8080, "GET", b"/admin/", (200, b"django")),
+    ],
+)
+async def test_ollamas_port_has_its_own_root_and_no_admin(
+    port: int, method: str, path: bytes, expected: tuple[int, bytes]
+) -> None:
+    wiring, _ = wired(ollama_port=11434)
+
+    answer = await ask(wiring, scope(path, method=method) | {"server": ("127.0.0.1", port)})
+
+    assert (answer.status, answer.body) == expected

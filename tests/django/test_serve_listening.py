@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from routerproj.serve.listening import CannotListen, is_loopback, listen, url_of
+from routerproj.serve.listening import CannotListen, is_loopback, listen, listen_on, url_of
 from routerproj.serve.main import _how_to_use
 from routerproj.serve.options import ServeOptions
 
@@ -27,6 +27,35 @@ def test_a_port_that_is_taken_is_said_so_with_the_way_out() -> None:
         port = first.getsockname()[1]
         with pytest.raises(CannotListen, match=rf"port {port} on 127.0.0.1 is taken.*--port"):
             listen("127.0.0.1", port)
+
+
+def test_ollamas_port_is_a_second_socket() -> None:
+    gateway, ollama = listen_on("127.0.0.1", 0, 0)
+    with gateway, ollama:
+        assert gateway.getsockname()[1] != ollama.getsockname()[1]
+
+
+def test_without_a_port_for_ollama_there_is_one_socket() -> None:
+    (listener,) = listen_on("127.0.0.1", 0, None)
+    listener.close()
+
+
+def test_ollamas_port_is_said_to_be_taken_by_its_own_option() -> None:
+    with listen("127.0.0.1", 0) as first:
+        taken = first.getsockname()[1]
+        with pytest.raises(CannotListen, match=rf"port {taken} .* is taken.*--ollama-port"):
+            listen_on("127.0.0.1", 0, taken)
+
+
+def test_one_port_cannot_be_both() -> None:
+    with pytest.raises(CannotListen, match="18080 cannot be both --port and --ollama-port"):
+        listen_on("127.0.0.1", 18080, 18080)
+
+
+def test_where_ollamas_clients_come_is_said() -> None:
+    text = _how_to_use(ServeOptions(), None, "http://127.0.0.1:1", "m", "http://127.0.0.1:2")
+
+    assert "http://127.0.0.1:2  (its clients: OLLAMA_HOST)" in text
 
 
 @pytest.mark.parametrize("host", ["a,b", "corral.sock", "192.0.2.1"])

@@ -22,6 +22,7 @@ def test_llama_servers_router_flags_are_taken_by_their_names() -> None:
         [
             *("--host", "0.0.0.0"),
             *("--port", "0"),
+            *("--ollama-port", "11434"),
             *("--models-dir", "models"),
             "--no-hf-cache",
             *("--ollama-models", "auto"),
@@ -36,6 +37,7 @@ def test_llama_servers_router_flags_are_taken_by_their_names() -> None:
     assert options == ServeOptions(
         host="0.0.0.0",
         port=0,
+        ollama_port=11434,
         models_dir="models",
         hf_cache="0",
         ollama_models="auto",
@@ -141,6 +143,7 @@ def test_a_file_without_keys_is_refused(tmp_path: Path, content: bytes | None) -
 
 def test_the_processes_see_the_command_line_in_their_environment() -> None:
     tokens = ["--models-max", "0", "--no-models-autoload", "--api-key", "k", "--no-hf-cache"]
+    tokens += ["--ollama-port", "11434"]
     options = parse([*tokens, "--ollama-models", "/o"], DEFAULTS)
 
     environment = child_environment({"PATH": "/bin", "CORRAL_MODELS_MAX": "7"}, options, {"a": "1"})
@@ -149,6 +152,7 @@ def test_the_processes_see_the_command_line_in_their_environment() -> None:
     assert environment["CORRAL_MODELS_MAX"] == "0"
     assert environment["CORRAL_MODELS_AUTOLOAD"] == "0"
     assert (environment["CORRAL_HF_CACHE"], environment["CORRAL_OLLAMA_MODELS"]) == ("0", "/o")
+    assert environment["CORRAL_OLLAMA_PORT"] == "11434"
     assert environment["CORRAL_API_KEYS"] == "k"
     assert environment["CORRAL_COMMAND_LINE"] == '{"a": "1"}'
 
@@ -165,9 +169,9 @@ def test_a_margin_on_the_command_line_is_above_the_environments(margin: str) -> 
 def test_only_daphnes_own_process_pays_for_daphne() -> None:
     options = parse(["--server", "daphne", "--web-workers", "2"], DEFAULTS)
 
-    scheduler, web, jobs = roles(Path("manage.py"), options, {}, fd=3)
+    scheduler, web, jobs = roles(Path("manage.py"), options, {}, fds=[3, 4])
 
     assert [role.name for role in web] == ["web 1", "web 2"]
-    assert all(role.env["CORRAL_DAPHNE"] == "1" and role.pass_fds == (3,) for role in web)
+    assert all(role.env["CORRAL_DAPHNE"] == "1" and role.pass_fds == (3, 4) for role in web)
     assert "CORRAL_DAPHNE" not in scheduler.env
     assert "CORRAL_DAPHNE" not in jobs.env

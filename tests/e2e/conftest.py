@@ -80,7 +80,7 @@ def shared(
     folder = tmp_path_factory.mktemp("shared")
     models = {**THREE_MODELS, "slow": SLOW}
     env = {"CORRAL_MAX_BODY": str(1 << 20)}
-    args = ["--models-max", "2"]
+    args = ["--models-max", "2", "--ollama-port", "0"]
     with gateway(
         folder, args=args, env=env, models=models, models_dir=mixed_models, **variant
     ) as running:

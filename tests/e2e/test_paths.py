@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.asking import MESSAGES
-from tests.support.gateway import Gateway
+from tests.support.gateway import Gateway, ollama_root
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
@@ -114,3 +114,7 @@ def test_a_key_for_inference_loads_and_does_not_unload(shared: Gateway) -> None:
     assert loaded.status in (200, 400), loaded.body
     assert refused.status == 403
     assert shared.client.chat("alpha").status == 200
+
+
+def test_ollamas_port_says_who_is_there(shared: Gateway) -> None:
+    assert ollama_root(shared) == (200, b"Ollama is running")

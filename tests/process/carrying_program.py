@@ -39,7 +39,7 @@ def main() -> None:
     listener: socket.socket = listen("127.0.0.1", 0)
     listener.setblocking(False)
     print(listener.getsockname()[1], flush=True)
-    serve(wiring.application, listener, limits_from_settings(), wiring.drain)
+    serve(wiring.application, [listener], limits_from_settings(), wiring.drain)
 
 
 async def _nothing_else(scope: object, receive: object, send: object) -> None:

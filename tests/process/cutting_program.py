@@ -49,7 +49,7 @@ def main() -> None:
     else:
         from routerproj.servers.uvicorn_server import serve
     print(listener.getsockname()[1], flush=True)
-    serve(guarded, listener, limits_from_settings(), no_drain)
+    serve(guarded, [listener], limits_from_settings(), no_drain)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.process.serving import served
-from tests.support.gateway import Gateway
+from tests.support.gateway import Gateway, ollama_root
 from tests.support.polling import eventually
 
 pytestmark = pytest.mark.slow
@@ -18,7 +18,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    with served(tmp_path_factory.mktemp("restarts"), "--web-workers", "2") as gateway:
+    folder = tmp_path_factory.mktemp("restarts")
+    with served(folder, "--web-workers", "2", "--ollama-port", "0") as gateway:
         yield gateway
 
 
@@ -31,6 +32,16 @@ def test_a_process_that_was_killed_is_started_again(running: Gateway, role: str)
     eventually(lambda: len(running.processes(role)) == number, f"{role} is back", 60)
     running.wait_ready()
     assert killed not in [process.pid for process in running.processes(role)]
+
+
+def test_ollamas_port_outlives_the_web_processes(running: Gateway) -> None:
+    running.kill("web")
+    eventually(lambda: len(running.processes("web")) == 2, "both are back", 60)
+    running.wait_ready()
+
+    answers = [ollama_root(running) for _ in range(4)]
+
+    assert answers == [(200, b"Ollama is running")] * 4
 
 
 def test_a_scheduler_that_hangs_is_killed_and_started_again(running: Gateway) -> None:

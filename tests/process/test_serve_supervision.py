@@ -49,7 +49,7 @@ def supervisor(
         web=[role("web", web)],
         jobs=role("jobs", SLEEPS),
         control_socket=folder / "none.sock",
-        listener=listener,
+        listeners=[listener],
         url="http://127.0.0.1:1",
         drain_timeout_seconds=0.1,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import re
@@ -27,6 +28,7 @@ from tests.support.prepared import MANAGE, clean_environment
 from tests.support.processes import Process, processes_of
 from tests.support.tiny_model import tiny_model
 
+OLLAMA = re.compile(r"Ollama +http://127\.0\.0\.1:(\d+)")
 READY = re.compile(r"Corral is ready at http://127\.0\.0\.1:(\d+)")
 KEY = re.compile(r"\bck_\w+_[\w-]+")
 START_SECONDS = 90.0
@@ -235,6 +237,22 @@ def serve(
         reader.join(20)
         assert process.stdout
         process.stdout.close()
+
+
+def ollama_port(running: Gateway) -> int:
+    """Of one that was started with --ollama-port."""
+    found = OLLAMA.search("\n".join(running.output))
+    assert found, "it said nothing of Ollama's port"
+    return int(found[1])
+
+
+def ollama_root(running: Gateway) -> tuple[int, bytes]:
+    """(status, body) of `/` on Ollama's port."""
+    connection = http.client.HTTPConnection("127.0.0.1", ollama_port(running), timeout=30)
+    with contextlib.closing(connection):
+        connection.request("GET", "/")
+        answer = connection.getresponse()
+        return answer.status, answer.read()
 
 
 def _read_output(running: Gateway) -> None:
