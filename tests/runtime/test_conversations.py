@@ -226,7 +226,8 @@ async def test_a_web_process_that_dies_takes_its_waiters_with_it():
         assert not stage.queue()
 
 
-async def test_a_lease_outlives_its_web_process_until_the_child_has_written_all():
+async def test_a_lease_outlives_its_web_process_until_the_child_has_written_all(monkeypatch):
+    monkeypatch.setattr(conversations, "LOOK_EVERY_SECONDS", 0.01)
     async with staged(preset("a")) as stage:
         asking = await begun(stage)
         its = key(stage, asking)
