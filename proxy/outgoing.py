@@ -30,7 +30,8 @@ class Outgoing:
         self.close()
         self.relay.filtered = b""
         body, effects = await self._for(lease)
-        self.relay.filtered = effects.header()
+        if effects:
+            self.relay.filtered = effects.header()
         if body is not self.came:
             self._changed = body
         return body

@@ -98,7 +98,9 @@ class Tail:
             self._size -= len(self._chunks.popleft())
 
     def usage(self) -> Usage:
-        begin, end = _figures(self._head), _figures(b"".join(self._chunks))
+        tail = b"".join(self._chunks)
+        end = _figures(tail)
+        begin = end if tail == self._head else _figures(self._head)  # a short answer is both
         usage = {**begin.get("usage", {}), **end.get("usage", {})}
         timings = end.get("timings") or begin.get("timings", {})
         cached = _first(
