@@ -6,6 +6,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -69,26 +70,29 @@ class Sockets:
         assert task is not None
         watch = Watch(task)
         await client.opening()
-        with self._under_way.one(watch):
+        with self._under_way.one(watch), suppress(ClientClosed):  # nobody is left to be told
             try:
-                await self._serve(client, watch)
-            except Refused as refused:
-                await client.refuse(refused, dialect_of(client.path))
-            except ChildRefused as answer:
-                told = to_client(answer.headers, request_id.encode(), stream=False)
-                await client.answer(answer.status, told, answer.body)
-            except Interrupted as interrupted:
-                await self._interrupted(client, interrupted)
-            except ClientClosed:
-                pass  # before anything could be said
-            except AnswerCut:
-                raise
-            except Exception:
-                logger.exception("WebSocket %s failed: %s", request_id, client.path)
-                words = f"Something broke here; the log says more: {request_id}."
-                await client.refuse(Refused("internal_error", words), dialect_of(client.path))
+                await self._or_say_why(client, watch)
             finally:
                 await client.unfollow()
+
+    async def _or_say_why(self, client: ClientSocket, watch: Watch) -> None:
+        """Raises ClientClosed, and AnswerCut for who does not read."""
+        try:
+            await self._serve(client, watch)
+        except Refused as refused:
+            await client.refuse(refused, dialect_of(client.path))
+        except ChildRefused as answer:
+            told = to_client(answer.headers, client.request_id.encode(), stream=False)
+            await client.answer(answer.status, told, answer.body)
+        except Interrupted as interrupted:
+            await self._interrupted(client, interrupted)
+        except (ClientClosed, AnswerCut):
+            raise
+        except Exception:
+            logger.exception("WebSocket %s failed: %s", client.request_id, client.path)
+            words = f"Something broke here; the log says more: {client.request_id}."
+            await client.refuse(Refused("internal_error", words), dialect_of(client.path))
 
     async def _serve(self, client: ClientSocket, watch: Watch) -> None:
         refuse_odd_headers(client.headers)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from websockets.exceptions import NegotiationError
 
 from scheduler.protocol import Refused
 
@@ -87,20 +88,37 @@ async def test_a_message_before_the_answer_is_refused(tmp_path: Path) -> None:
         assert house.scheduler.waiting == 0
 
 
+class Gone(Opening):
+    """Of a client that has left: a server may say so by what it raises, too."""
+
+    async def _send(self, message: Any) -> None:
+        if message["type"] != "websocket.accept":
+            raise OSError("gone")
+        await super()._send(message)
+
+
 async def test_a_client_that_has_gone_ends_it_wherever_that_is_seen(tmp_path: Path) -> None:
-    """A server may say so by what it raises, too."""
-
-    class Gone(Opening):
-        async def _send(self, message: Any) -> None:
-            if message["type"] != "websocket.accept":
-                raise OSError("gone")
-            await super()._send(message)
-
     async with socket_house(tmp_path) as house:
         opening = Gone(house, answers=True)
-        await until(lambda: house.seen)
+        await until(lambda: opening.sent)  # accepted
         opening.say({"type": "websocket.receive", "text": "hello"})
         await opening.end()
 
         await house.scheduler.until_all_released()
         assert house.seen[0].close_code == 1001
+
+
+@pytest.mark.parametrize("answers", [True, False])
+async def test_a_client_that_has_gone_need_not_be_refused(tmp_path: Path, answers: bool) -> None:
+    async with socket_house(tmp_path) as house:
+        house.scheduler.refusal = Refused("model_not_found", "no")
+        assert await Gone(house, answers=answers).end() == []
+
+
+async def test_nor_told_what_the_child_answers(tmp_path: Path) -> None:
+    def refuse(*_: Any) -> None:
+        raise NegotiationError("none of these")
+
+    async with socket_house(tmp_path, choose=refuse) as house:
+        assert await Gone(house, answers=True).end() == []
+        await house.scheduler.until_all_released()
