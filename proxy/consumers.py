@@ -371,8 +371,7 @@ class GatewayApp:
                 await stop_stream(scheduler, owner, asked_id(query, request.headers))
                 await send_nothing(request.send, told)
             case _:
-                with body.view() as view:
-                    ids = asked_ids(bytes(view))
+                ids = asked_ids(body)
                 held = await look_up(scheduler, owner, ids, carriage.watch.loop)
                 headers = [(b"cache-control", b"no-store")]
                 await send_json(request.send, 200, held, told, headers)

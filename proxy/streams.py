@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from proxy.body import Body
 from proxy.conf import ProxyConfig
 from proxy.conversations import asked_id, asked_offset, is_id
 from proxy.headers import RawHeaders, end_of_head
@@ -26,6 +27,9 @@ RETRY_SECONDS = 1.0
 MOST_READERS = 4
 """Of one instance's streams at once, in this process: each holds a thread of the child's."""
 PART_BYTES = 256 << 10
+LONGEST_LOOKUP = 2 << 20
+"""Bytes of a lookup's body: all that may be asked at once, in any spelling. It is read in one go,
+and would take twenty times its size."""
 
 
 class Held(msgspec.Struct):
@@ -153,18 +157,23 @@ async def stop_stream(scheduler: SchedulerClient, owner: str, id: str) -> None:
         await scheduler.stop(owner, id)
 
 
-def asked_ids(body: bytes) -> list[str]:
+def asked_ids(body: Body) -> list[str]:
     """Of a lookup; none for a body that is none, as in llama.cpp. Raises Refused for more than may
     be asked at once."""
+    if body.size > LONGEST_LOOKUP:
+        raise _too_many()
     try:
-        ids = _lookup(body).conversation_ids
-    except msgspec.DecodeError:
+        with body.view() as view:
+            ids = _lookup(view).conversation_ids
+    except (msgspec.DecodeError, RecursionError):
         return []
     if len(ids) > MOST_LOOKED_UP:
-        raise Refused(
-            "invalid_request", f"Ask for {MOST_LOOKED_UP} conversations at once, at most."
-        )
+        raise _too_many()
     return [id for id in ids if is_id(id)]
+
+
+def _too_many() -> Refused:
+    return Refused("invalid_request", f"Ask for {MOST_LOOKED_UP} conversations at once, at most.")
 
 
 async def look_up(

@@ -15,6 +15,8 @@ from typing import Protocol, cast
 
 import httptools
 
+from proxy.headers import can_be_told
+
 LONGEST_WHOLE = 1 << 20
 """Bytes. An answer of a stated length up to this begins when it is whole: a child sends it in one
 go, and one that dies over it has, for the client, not begun to answer."""
@@ -262,6 +264,11 @@ class Answer(asyncio.Protocol):
             self.headers.clear()
             return
         self._head_over = True
+        self._read_head()
+
+    def _read_head(self) -> None:
+        if not can_be_told(self.status, self.headers):
+            raise UpstreamFailed("its head holds what HTTP has not")
         length: int | None = None
         chunked = False
         for name, value in self.headers:

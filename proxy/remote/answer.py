@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 from yarl import URL
 
+from proxy.headers import can_be_told
 from proxy.remote.request import RemoteRequest
 from proxy.remote.verdict import for_clients
 from proxy.upstream import LONGEST_WHOLE, UpstreamFailed
@@ -101,6 +102,8 @@ class RemoteAnswer:
             raise UpstreamFailed("it wants to speak something else than HTTP")
         self.status = response.status
         raw = [(name.lower(), value) for name, value in response.raw_headers]
+        if not can_be_told(response.status, raw):
+            raise UpstreamFailed("what it sent is no HTTP")
         self.headers = for_clients(raw)
         told = dict(raw)
         kind = told.get(b"content-type", b"").partition(b";")[0].strip().lower()

@@ -381,6 +381,8 @@ async def test_where_no_upstream_may_be_nothing_is_sent(house, url, words):
         saying(b"what is this\r\n\r\n"),
         saying(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n12345"),
         saying(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000 + b"\r\n\r\n"),
+        saying(b"HTTP/1.1 200 OK\r\nX: a\x01b\r\nContent-Length: 2\r\n\r\n{}"),
+        saying(b"HTTP/1.1 999 Odd\r\nContent-Length: 2\r\n\r\n{}"),
     ],
 )
 async def test_what_was_sent_and_not_answered_is_not_sent_again(house, script):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.streams import MOST_READERS
+from proxy.streams import LONGEST_LOOKUP, MOST_READERS
 from scheduler.protocol import MOST_LOOKED_UP, StreamState
 
 from .asking import Exchange, until
@@ -335,7 +335,10 @@ async def test_a_lookup_tells_of_children_files_and_those_that_wait_by_the_clien
     }
 
 
-@pytest.mark.parametrize("body", [b"", b"no json", b"[]", b"{}", b'{"conversation_ids":[1]}'])
+DEEP = b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+
+
+@pytest.mark.parametrize("body", [b"", b"no json", b"[]", b"{}", b'{"conversation_ids":[1]}', DEEP])
 async def test_what_is_no_lookup_finds_nothing(house, body):
     async with house(never_asked) as h:
         exchange = await look_up(h, body).end()
@@ -349,6 +352,18 @@ async def test_more_than_may_be_asked_at_once_are_refused(house):
         exchange = await look_up(h, json.dumps({"conversation_ids": ids}).encode()).end()
 
     assert exchange.status == 400
+
+
+async def test_nor_is_a_body_read_that_asks_for_many_more(house, monkeypatch):
+    def read(_body: object) -> None:
+        raise AssertionError("it takes twenty times its size")
+
+    monkeypatch.setattr("proxy.streams._lookup", read)
+    async with house(never_asked) as h:
+        body = b'{"conversation_ids":["x"]}' + b" " * LONGEST_LOOKUP
+        exchange = await look_up(h, body).end()
+
+    assert (exchange.status, exchange.json["error"]["code"]) == (400, "invalid_request")
 
 
 async def garbage(received: Received, child: Connection) -> None:

@@ -98,6 +98,8 @@ async def test_an_answer_may_be_empty(tmp_path, parts):
     [
         (),
         (b"HTTP/1.1 200",),
+        (b"HTTP/1.1 600 Odd\r\nContent-Length: 2\r\n\r\n{}",),
+        (OK + b"X: a\x01b\r\n" + STATED + EVERY_BYTE,),
         (OK + b"Content-Length: 5\r\n\r\nfour",),
         (OK + CHUNKED,),
         (OK + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n12",),
