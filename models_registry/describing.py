@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from models_registry import engines, ports
+from models_registry.device_names import device_warnings
 from models_registry.engine_path import llama_server
 from models_registry.engines import EngineKind
 from models_registry.errors import EngineMissing, ManagementRefused, OptionError
@@ -43,9 +44,21 @@ def described(preset: Preset) -> dict[str, Any]:
         ],
         "policy": list(_policy_told(policy)),
         "notes": option_notes(preset, catalogue),
+        "warnings": device_warnings({option.key: option.value for option in options}),
         "argv": argv,
         "command_line": shlex.join(argv),
     }
+
+
+def warnings_of(preset: Preset) -> list[str]:
+    """What to tell whoever saves it, though it can be saved; nothing where it cannot be started."""
+    if preset.engine != EngineKind.LLAMA_SERVER:
+        return []
+    try:
+        options = effective_options(preset, engine_catalogue(llama_server()))
+    except (OptionError, EngineMissing):
+        return []
+    return device_warnings({option.key: option.value for option in options})
 
 
 def _other_described(preset: Preset) -> dict[str, Any]:
@@ -63,6 +76,7 @@ def _other_described(preset: Preset) -> dict[str, Any]:
         "options": [_told(key, value, layer, layer.label) for key, value in options.items()],
         "policy": list(_policy_told(effective_policy_of(preset))),
         "notes": [],
+        "warnings": [],
         "argv": argv,
         "command_line": shlex.join(argv),
     }

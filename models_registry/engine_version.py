@@ -17,6 +17,7 @@ UNKNOWN = "unknown"
 
 _VERSION = re.compile(r"^version: (.{1,200})$", re.MULTILINE)
 _DEVICE = re.compile(r"^ +(\w+: .{1,200}?)(?: \(\d+ MiB, \d+ MiB free\))?$")
+_LISTING = "Available devices:\n"
 _TUNES_DEVICES = (
     "CUDA_",
     "NVIDIA_",
@@ -33,10 +34,12 @@ _TUNES_DEVICES = (
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """`version` as the program says it; `devices` with their descriptions, without what is free."""
+    """`version` as the program says it; `devices` with their descriptions, without what is free.
+    `lists_devices`: it was asked and said which there are, be it none."""
 
     version: str
     devices: tuple[str, ...] = ()
+    lists_devices: bool = False
 
 
 _known: dict[tuple[str, int, int], Engine] = {}
@@ -53,9 +56,11 @@ def engine_version(program: Path) -> Engine:
     stamp = (str(program), found.st_mtime_ns, found.st_size)
     with _known_lock:
         if stamp not in _known:
+            listed = _said(program, "--list-devices")
             _known[stamp] = Engine(
                 version_in(_said(program, "--version")) or f"{UNKNOWN} {stamp}",
-                devices_in(_said(program, "--list-devices")),
+                devices_in(listed),
+                lists_devices=_LISTING in listed,
             )
         return _known[stamp]
 
@@ -67,7 +72,7 @@ def version_in(text: str) -> str:
 
 def devices_in(text: str) -> tuple[str, ...]:
     """Without their free memory, which changes from one moment to the next."""
-    _, _, listed = text.partition("Available devices:\n")
+    _, _, listed = text.partition(_LISTING)
     found = (_DEVICE.match(line) for line in listed.splitlines())
     return tuple(match[1] for match in found if match)
 

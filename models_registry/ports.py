@@ -146,6 +146,10 @@ class Scheduler(Protocol):
         been measured is read."""
         ...
 
+    def devices(self) -> tuple[str, ...]:
+        """Those whose memory it counts, by the engine's names, and the host as `Host`."""
+        ...
+
     def statuses(self) -> dict[str, PresetStatus]:
         """By preset name; presets that are unloaded, never failed and were not measured may be
         missing."""

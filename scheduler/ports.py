@@ -24,6 +24,8 @@ from models_registry.ports import (
 from .client import call
 from .protocol import (
     Apply,
+    Devices,
+    DevicesState,
     Failure,
     Fit,
     HoldupName,
@@ -94,6 +96,10 @@ class ControlSocketScheduler:
         wish: PlacementWish = "now" if spec.placement == "now" else "best"
         ask = Fit(1, spec.preset, shape, wish, estimated)
         return msgspec.convert(self._call(ask), FitAnswer)
+
+    def devices(self) -> tuple[str, ...]:
+        told = msgspec.convert(self._call(Devices(id=1)), DevicesState)
+        return tuple(device.device for device in told.devices)
 
     def statuses(self) -> dict[str, PresetStatus]:
         return statuses_of(msgspec.convert(self._call(Snapshot(id=1)), SnapshotState))

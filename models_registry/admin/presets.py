@@ -32,7 +32,7 @@ from models_registry.admin.preset_form import PresetForm
 from models_registry.admin.preset_list import PresetListAdmin, fresh, state_told
 from models_registry.admin.preset_sections import sections
 from models_registry.cloning import clone
-from models_registry.describing import described
+from models_registry.describing import described, warnings_of
 from models_registry.engines import DECLARED, EngineKind
 from models_registry.errors import ManagementRefused
 from models_registry.metadata_shown import metadata_shown
@@ -249,6 +249,9 @@ class PresetAdmin(PresetListAdmin):
         super().save_related(request, form, formsets, change)
         if change and not form.changed_data and any(each.has_changed() for each in formsets):
             form.instance.save()  # whoever else has the page open shall see that it changed
+        if "_continue" not in request.POST:  # its own page says so by itself
+            for warning in warnings_of(form.instance):
+                messages.warning(request, f"{form.instance.name}: {warning}")
 
     def _keep_old_name(self, request: HttpRequest, preset: Preset, old_name: str | None) -> None:
         if old_name and old_name != preset.name:

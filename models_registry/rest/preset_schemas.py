@@ -266,6 +266,7 @@ class EffectiveOut(Schema):
     options: list[EffectiveOptionOut]
     policy: list[EffectiveOptionOut] = Field(description="What the scheduler goes by.")
     notes: list[str] = Field(description="Extra options of an older engine, and what they became.")
+    warnings: list[str] = Field(description="Devices that it names and the machine does not have.")
     argv: list[str] = Field(description="The program and its arguments, one item each.")
     command_line: str = Field(description="The same, quoted for a shell.")
 

@@ -62,6 +62,7 @@ class FakeScheduler:
     loaded: bool = True
     used: dict[str, datetime] = field(default_factory=dict)
     fits: FitAnswer = FITS
+    has: tuple[str, ...] = ("Host",)
     asked: list[tuple[Any, ...]] = field(default_factory=list)
 
     def _ask(self, *question: Any) -> None:
@@ -97,6 +98,10 @@ class FakeScheduler:
     def fit_edited(self, spec: LaunchSpec) -> FitAnswer:
         self._ask("fit_edited", spec)
         return self.fits
+
+    def devices(self) -> tuple[str, ...]:
+        self._ask("devices")
+        return self.has
 
     def statuses(self) -> dict[str, PresetStatus]:
         self._ask("statuses")

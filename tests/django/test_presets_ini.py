@@ -19,7 +19,7 @@ from models_registry.errors import ImportRefused, ManagementRefused
 from models_registry.imports.plan import ImportReport
 from models_registry.ini.exporting import export_ini, name_in_llama_cpp
 from models_registry.ini.importing import import_ini
-from models_registry.launch import effective_options, effective_policy_of
+from models_registry.launch import effective_options, effective_policy_of, launch_specs
 from models_registry.models import Alias, GlobalPreset, ModelFile, Preset, Source
 from models_registry.options.catalogue import Kind, Option, engine_catalogue
 from models_registry.options.policy import Policy
@@ -181,6 +181,15 @@ def test_the_commands_write_and_read_files(folder: Path) -> None:
     assert "did you mean ctx-size?" in str(caught.value)
     with pytest.raises(CommandError, match="cannot be read"):
         call_command("import_presets", folder / "none.ini")
+
+
+def test_a_stop_timeout_of_0_is_taken_started_with_and_written(folder: Path) -> None:
+    """It kills at once: it is not the same as saying nothing."""
+    take("[*]\nstop-timeout = 4\n[a]\nm = a.gguf\nstop-timeout = 0\n[b]\nm = a.gguf\n", folder)
+
+    assert Preset.objects.get(name="a").stop_timeout == 0
+    assert {s.preset: s.stop_timeout_seconds for s in launch_specs()} == {"a": 0.0, "b": 4.0}
+    assert "\nstop-timeout = 0\n" in export_ini()
 
 
 def test_what_is_written_says_where_llama_cpp_would_read_otherwise(folder: Path) -> None:

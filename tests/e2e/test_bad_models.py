@@ -80,6 +80,17 @@ def test_the_list_of_models_shows_that_the_engine_failed_and_why(shared: Gateway
     assert ENGINES_WORDS in status["reason"]
 
 
+def test_a_reload_keeps_how_what_has_not_changed_failed(shared: Gateway) -> None:
+    """llama.cpp's router says 0 from then on."""
+    shared.client.chat("vocabulary-4")
+    before = _listed(shared, "vocabulary-4")
+
+    assert shared.client.request("GET", "/models?reload=1").status == 200
+
+    after = _listed(shared, "vocabulary-4")
+    assert (after["exit_code"], after["reason"]) == (1, before["reason"])
+
+
 def test_the_list_of_models_shows_what_cannot_be_started_and_why(shared: Gateway) -> None:
     shared.client.chat("broken-4")
 

@@ -146,11 +146,14 @@ async def test_a_first_reading_that_fails_says_so():
     assert table.closed
 
 
-async def test_a_preset_without_a_stop_timeout_gets_the_settings():
-    async with watching(Table(preset("a"), preset("b", stop_timeout_seconds=3.0))) as (told, _):
+async def test_a_preset_without_a_stop_timeout_gets_the_settings_and_0_is_one():
+    table = Table(
+        preset("a"), preset("b", stop_timeout_seconds=3.0), preset("c", stop_timeout_seconds=0.0)
+    )
+    async with watching(table) as (told, _):
         times = [spec.stop_timeout_seconds for spec in told[0].preset_specs(lambda spec: None)]
 
-        assert times == [10, 3.0]
+        assert times == [10, 3.0, 0.0]
 
 
 async def test_a_preset_that_breaks_keeps_its_running_instances_fingerprint():

@@ -73,6 +73,7 @@ def test_a_negated_variable_is_not_turned_round_as_in_llama_cpp() -> None:
         ("load-on-startup = 1", "load-on-startup", "true"),
         ("__PRESET_LOAD_ON_STARTUP = off", "load-on-startup", "false"),
         ("stop-timeout = 3", "stop-timeout", "3"),
+        ("stop-timeout = 0", "stop-timeout", "0"),
         ("dedup-cache-models = on", "dedup-cache-models", "true"),
         ("tags = a, b,,a", "tags", "a,b"),
         ("# corral: priority = HIGH", "priority", "high"),
