@@ -172,7 +172,7 @@ def test_the_scheduler_is_told_of_a_change_once_it_is_committed(scheduler, tmp_p
 
     assert Manager(admin_key()).patch("/presets/a", {"ctx_size": 16}).status == 200
     assert scheduler.times("Reload") == told + 1
-    assert Preset.objects.get(pk=row.pk).ctx_size == 1
+    assert Preset.objects.get(pk=row.pk).ctx_size == 16
 
 
 def test_what_is_refused_raises_no_revision(manager, preset):

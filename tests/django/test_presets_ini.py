@@ -192,6 +192,25 @@ def test_a_stop_timeout_of_0_is_taken_started_with_and_written(folder: Path) -> 
     assert "\nstop-timeout = 0\n" in export_ini()
 
 
+def test_the_command_ends_with_an_error_for_a_section_that_is_not_taken(folder: Path) -> None:
+    file = folder / "some.ini"
+    file.write_text("[a]\nm = a.gguf\nc = 256\n[without]\nc = 512\n")
+
+    with pytest.raises(CommandError, match="1 of its models were not taken"):
+        call_command("import_presets", file, "--dry-run", stdout=StringIO())
+    assert not Preset.objects.exists()
+
+    with pytest.raises(CommandError, match="1 of its models were not taken"):
+        call_command("import_presets", file, stdout=StringIO())
+    assert [preset.name for preset in Preset.objects.all()] == ["a"]
+
+    file.write_text("[a]\nc = 1024\n")
+    with pytest.raises(CommandError, match="1 of its models were not taken"):
+        call_command("import_presets", file, stdout=StringIO())
+    call_command("import_presets", file, "--replace", stdout=StringIO())
+    assert Preset.objects.get().ctx_size == 1024
+
+
 def test_what_is_written_says_where_llama_cpp_would_read_otherwise(folder: Path) -> None:
     base = make_preset(
         "user/repo:Q4_0-mine",
