@@ -36,7 +36,7 @@ class InstanceOut(Schema):
     started_ago: float = Field(description="Seconds.")
     used_ago: float = Field(description="Seconds.")
     progress: float | None = Field(description="0 to 1 while it loads.")
-    args: list[str]
+    args: list[str] = Field(description="Of llama-server only: other command lines may hold keys.")
     meta: dict[str, Any] = Field(description="What the child reported when it became ready.")
     placement: PlacementKind | None = Field(description=_PLACEMENT)
     layers: dict[str, int] = Field(description="How many each device has.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, cast
 
+from models_registry.engines import EngineKind
 from scheduler.core.failures import Failure as CoreFailure
 from scheduler.core.instances import Instance
 from scheduler.core.placing import need_of
@@ -17,6 +18,7 @@ from .explaining import queue
 from .memory import by_device
 
 if TYPE_CHECKING:
+    from .instance_run import InstanceRun
     from .owner import Owner
 
 
@@ -75,7 +77,7 @@ def instance_state(owner: Owner, instance: Instance, now: float) -> InstanceStat
         started_ago=max(0.0, now - instance.started_at),
         used_ago=max(0.0, now - instance.last_used),
         progress=run.progress,
-        args=list(run.argv),
+        args=_args(run),
         meta=run.meta,
         placement=cast(PlacementKind, instance.grant.placement.kind.value)
         if instance.grant.need
@@ -89,6 +91,12 @@ def instance_state(owner: Owner, instance: Instance, now: float) -> InstanceStat
         actual={} if instance.allocated is None else by_device(instance.allocated),
         held=by_device(owner.planner.ledger.held[number]),
     )
+
+
+def _args(run: InstanceRun) -> list[str]:
+    """Clients are shown them. A command line of a person's own may hold secrets, and is no flags of
+    llama-server."""
+    return list(run.argv) if run.spec.engine.kind == EngineKind.LLAMA_SERVER else []
 
 
 def _reason(failure: CoreFailure) -> str:

@@ -21,6 +21,7 @@ from scheduler.runtime.devices.device import Device
 from scheduler.runtime.figures import Figures
 from scheduler.runtime.measures import Orders
 from scheduler.runtime.record import Allocated, Started
+from scheduler.runtime.snapshot import instance_state
 
 from .standing_in import preset, staged, until
 
@@ -67,6 +68,20 @@ async def test_it_holds_what_was_declared_and_more_once_it_is_seen_to_take_more(
         await until(lambda: len(told(stage)) == 2)
         assert taken(stage) == {"Host": 130, "CUDA0": 300}
         assert told(stage) == [{"Host": 40, "CUDA0": 300}, {"Host": 130, "CUDA0": 300}]
+
+
+async def test_its_command_line_is_not_shown_to_clients():
+    async with staged(spec(), preset("b")) as stage:
+        stage.owner.memory.seen(machine(0, 0))
+        args = {}
+        for name in ("a", "b"):
+            run = await stage.ask(name).run()
+            state = instance_state(
+                stage.owner, stage.owner.planner.instances[run.instance], now=0.0
+            )
+            args[name] = run.argv != (), state.args
+
+        assert args == {"a": (True, []), "b": (True, list(run.argv))}
 
 
 async def test_what_others_have_is_not_its_own():
