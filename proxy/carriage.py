@@ -39,4 +39,4 @@ class Carriage:
     @property
     def in_query(self) -> bool:
         """Where its model is named."""
-        return bool(self.request.scope["method"] == "GET")
+        return self.request.scope["method"] in ("GET", "HEAD")

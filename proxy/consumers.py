@@ -285,8 +285,10 @@ class GatewayApp:
         if carriage.endpoint.kind in CONVERSING:
             await self._converse(carriage, body, query)
             return
-        form = form_type(request.headers) if carriage.endpoint.forms else None
-        method, path = request.scope["method"], carriage.endpoint.path
+        form, path = form_type(request.headers), carriage.endpoint.path
+        if form is not None and not carriage.endpoint.forms:
+            raise Refused("invalid_request", f"{path} takes JSON, not a multipart form.")
+        method = "GET" if carriage.in_query else "POST"  # of HEAD the server leaves the body out
         if carriage.in_query:
             carriage.model = address_query(query)
         else:

@@ -145,7 +145,7 @@ def _endpoints() -> Iterator[Endpoint]:
     for path in FORMS:
         yield _endpoint(Kind.FORWARD, path, ("POST",), forms=True)
     for path in LOOKS:
-        yield _endpoint(Kind.LOOK, path, ("GET",))
+        yield _endpoint(Kind.LOOK, path)
     for path in CONTROLS:
         yield _endpoint(Kind.LOOK, path, ("POST",))
     yield _endpoint(Kind.MODELS, "/v1/models")
@@ -167,7 +167,7 @@ CHANGES: dict[tuple[str, str], Endpoint] = {
     ("DELETE", "/models"): _endpoint(Kind.REMOVE, "/models", ("DELETE",)),
     ("DELETE", "/v1/stream"): _endpoint(Kind.STOP, "/v1/stream", ("DELETE",)),
 }
-PROPS_OF_MODEL = _endpoint(Kind.LOOK, "/props", ("GET",))
+PROPS_OF_MODEL = _endpoint(Kind.LOOK, "/props")
 
 _REFUSED_PATHS = frozenset(path for _, path in REFUSED)
 

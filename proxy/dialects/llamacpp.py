@@ -17,7 +17,8 @@ def error_answer(refused: Refused, model: str) -> ErrorAnswer:
         case "model_missing":
             message = "model name is missing from the request"
         case "model_not_found":
-            status, message = 400, f"model '{model}' not found"
+            status = 400
+            message = f"model '{model}' not found" if model else message
         case "model_not_loaded":
             message = "model is not loaded"
     kind = "invalid_request_error" if status == 400 else refused.kind.type

@@ -47,6 +47,27 @@ async def test_a_body_names_the_model_and_reaches_the_child_untouched(house, pat
     assert (asked.preset, asked.kind) == ("m", "post")
 
 
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/completion", "/v1/messages"])
+async def test_a_form_where_json_is_taken_is_refused_before_a_child_is_asked(house, path):
+    async with house(answers) as h:
+        exchange = await Exchange(h.app, path, body=chat(), headers=MULTIPART).end()
+
+    assert exchange.status == 400
+    assert exchange.json["error"]["message"] == f"{path} takes JSON, not a multipart form."
+    assert h.scheduler.asked == []
+
+
+@pytest.mark.parametrize("path", [*LOOKS, "/props"])
+async def test_a_head_is_answered_as_a_get_is(house, path):
+    async with house(answers) as h:
+        exchange = await Exchange(h.app, path, method="HEAD", query=b"model=m", body=b"").end()
+        (received,) = h.child.received
+
+    assert exchange.status == 200
+    assert exchange.header(b"content-length") == b"17"
+    assert received.line == f"GET {path}?model=m HTTP/1.1"
+
+
 @pytest.mark.parametrize("path", [*LOOKS, "/props"])
 async def test_a_look_names_the_model_in_its_query_and_takes_no_slot(house, path):
     async with house(answers) as h:

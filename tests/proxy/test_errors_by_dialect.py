@@ -47,6 +47,16 @@ async def test_an_unknown_model_is_400_in_llama_cpps_words_on_its_paths(house):
     }
 
 
+async def test_a_name_that_is_too_long_to_be_one_is_shown_in_part(house):
+    async with house(answers) as h:
+        exchange = await Exchange(h.app, "/completion", body=chat("x" * 5000)).end()
+
+    assert exchange.status == 400
+    assert exchange.json["error"]["message"] == (
+        f"There is no model '{'x' * 40}\u2026': names have up to 200 characters."
+    )
+
+
 async def test_a_missing_model_is_said_in_llama_cpps_words_on_its_paths(house):
     async with house(answers) as h:
         exchange = await Exchange(h.app, "/completion", body=b"{}").end()

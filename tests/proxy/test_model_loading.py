@@ -66,4 +66,6 @@ async def test_an_unknown_model_is_refused(house):
         h.scheduler.refusal = Refused("model_not_found", "no model is called 'x'")
         exchange = await Exchange(h.app, "/models/load", body=named("x")).end()
 
+    assert exchange.status == 400
     assert exchange.json["error"]["code"] == "model_not_found"
+    assert exchange.json["error"]["message"] == "no model is called 'x'"
