@@ -243,8 +243,8 @@ class Runner:
         while True:
             ended = reap()
             if server in ended:
-                if port and not ready and not self._stopping:
-                    is_ours(port)  # it may have ended because somebody else is there
+                if not ready and not self._stopping:
+                    _look_why(port, ended[server])
                 return ended[server]
             if self._asked_to_end():
                 return 0
@@ -297,6 +297,14 @@ class Runner:
             self._stopping = True
             send(signal.SIGTERM)
         return False
+
+
+def _look_why(port: int, status: int) -> None:
+    """Why a server has ended before it was healthy. Raises PortTaken."""
+    if port:
+        is_ours(port)  # it may have ended because somebody else is there
+    if status == 0:
+        say("the command failed to stay: it has to run in the foreground until it is ended")
 
 
 def _warn_of_listeners(port: int) -> None:

@@ -123,6 +123,12 @@ async def test_one_that_dies_at_once_tells_its_code_and_its_last_words() -> None
     assert "no such weights" in refused.value.message
 
 
+async def test_one_that_goes_into_the_background_is_told_to_stay() -> None:
+    async with running([served("a", "--die-at-once", "0")]) as gateway:
+        with pytest.raises(Refused, match="it has to run in the foreground"):
+            await gateway.client.acquire("a")
+
+
 async def test_a_program_that_is_not_there_is_told_by_its_name() -> None:
     spec = served("a")
     line = spec.engine.command_line.split(" ", 1)[1]
