@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from models_registry import python_server
 from models_registry.errors import OptionError
-from models_registry.remote_addresses import why_not
+from models_registry.remote_addresses import is_shortened, why_not
 
 MIB = 1 << 20
 LONGEST_COMMAND = 16 << 10
@@ -145,6 +145,8 @@ def url_problem(url: str) -> str:
         return "Leave out what stands behind ? or #, blanks and characters that are not ASCII."
     if why := why_not(parts.hostname):
         return f"{parts.hostname} {why}."
+    if is_shortened(parts.hostname):
+        return f"Write the address {parts.hostname} as four numbers: 127.0.0.1."
     return ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from urllib.parse import urlsplit
 
 from models_registry.downloads.addresses import innermost
@@ -20,6 +21,8 @@ _METADATA = frozenset(
 """Of clouds that keep their machines' secrets at an address that is not link-local."""
 
 
+_LIKE_IPV4 = re.compile(r"(?:(?:0x[0-9a-f]*|[0-9]+)\.)*(?:0x[0-9a-f]*|[0-9]+)\.?", re.IGNORECASE)
+
 _OF_OPENAI = frozenset({"/chat/completions", "/responses"})
 """Without a prefix they are the same to llama.cpp, but not to others."""
 
@@ -36,6 +39,20 @@ def why_not(text: str) -> str:
     if address.is_unspecified or address.is_multicast:
         return "is no address of a server"
     return ""
+
+
+def is_shortened(host: str) -> bool:
+    """Whether it is an IPv4 address in one of its other spellings (127.1, 0x7f000001), which only
+    some programs read."""
+    return _LIKE_IPV4.fullmatch(host) is not None and not _is_address(host)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def address_at(base: str, path: str) -> str:

@@ -156,13 +156,18 @@ def test_what_a_command_cannot_be_is_told_at_its_field(
     "url",
     ["", "far.example", "ftp://far", "http://", "http://u:p@far", "http://far/?a=1", "http://[::1",
      "http://far:99999", "http://far/a b", "http://169.254.169.254/v1", "http://[fe80::1]/v1",
-     "http://0.0.0.0:8000"],
+     "http://0.0.0.0:8000", "http://127.1:8000", "http://2852039166/v1", "http://0xA9FEA9FE",
+     "http://0251.0376.0251.0376", "http://169.254.169.254.:80"],
 )  # fmt: skip
 def test_a_url_that_cannot_be_asked_is_refused(url: str) -> None:
     assert "upstream_url" in faults(upstream(upstream_url=url))
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:8000/v1", "http://10.0.0.5", "https://[::1]/v1"])
+@pytest.mark.parametrize(
+    "url",
+    ["http://127.0.0.1:8000/v1", "http://10.0.0.5", "https://[::1]/v1", "http://0xa.example",
+     "http://gpu-2:8000"],
+)  # fmt: skip
 def test_an_administrator_may_choose_a_private_address(url: str) -> None:
     upstream(upstream_url=url).full_clean()
 
