@@ -8,6 +8,8 @@ from django.views.generic import RedirectView
 
 from routerproj.api import urls as management
 
+handler404 = "routerproj.not_found.not_found"
+
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),
     path("admin/", admin.site.urls),

@@ -12,6 +12,23 @@ def test_a_browser_is_sent_from_the_root_to_the_admin(client: Client) -> None:
     assert (answer.status_code, answer.headers["Location"]) == (302, "/admin/")
 
 
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT"])
+def test_a_client_is_told_in_json_that_there_is_no_such_path(client: Client, method: str) -> None:
+    answer = client.generic(method, "/predict")
+
+    assert answer.status_code == 404
+    error = answer.json()["error"]
+    assert error["code"] == "not_found"
+    assert error["message"] == f"There is no endpoint {method} /predict on this gateway."
+
+
+def test_a_browser_is_told_by_a_page_that_there_is_no_such_path(client: Client) -> None:
+    answer = client.get("/nope", headers={"accept": "text/html,*/*;q=0.8"})
+
+    assert answer.status_code == 404
+    assert answer.headers["Content-Type"].startswith("text/html")
+
+
 @pytest.mark.django_db
 def test_the_admin_asks_who_it_is(client: Client) -> None:
     assert client.get("/admin/", follow=True).request["PATH_INFO"] == "/admin/login/"

@@ -107,12 +107,23 @@ async def test_a_model_that_is_too_large_is_not_worth_another_try(house, path):
 
 
 @pytest.mark.parametrize(
-    "path",
-    ["/v1/nothing", "/v1/models/", "/v1", "/v1/responses/x", "/v1/images/generations", "/v1/files"],
+    ("method", "path"),
+    [
+        ("GET", "/v1/nothing"),
+        ("GET", "/v1/models/"),
+        ("GET", "/v1"),
+        ("GET", "/v1/responses/x"),
+        ("POST", "/v1/responses/x/cancel"),
+        ("POST", "/v1/images/generations"),
+        ("POST", "/v1/audio/speech"),
+        ("POST", "/v1/moderations"),
+        ("POST", "/v1/files"),
+        ("POST", "/v1/batches"),
+    ],
 )
-async def test_an_unknown_path_is_a_json_404(house, path):
+async def test_an_unknown_path_is_a_json_404(house, method, path):
     async with house(answers) as h:
-        exchange = await Exchange(h.app, path, method="GET").end()
+        exchange = await Exchange(h.app, path, method=method).end()
 
     assert exchange.status == 404
     assert exchange.json["error"]["code"] == "not_found"
@@ -188,10 +199,23 @@ async def test_a_stream_of_anthropics_that_breaks_ends_in_its_error_event(house)
     assert error.startswith(b'event: error\ndata: {"type":"error","error":{"type":"api_error"')
 
 
-async def test_what_is_refused_for_good_is_501(house):
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/props"),
+        ("POST", "/lora-adapters"),
+        ("POST", "/slots/0"),
+        ("GET", "/tools"),
+        ("POST", "/tools"),
+        ("GET", "/cors-proxy"),
+        ("POST", "/cors-proxy"),
+    ],
+)
+async def test_what_is_refused_for_good_is_501(house, method, path):
     async with house(answers) as h:
-        exchange = await Exchange(h.app, "/props", body=b"{}").end()
+        exchange = await Exchange(h.app, path, method=method, body=chat()).end()
 
     assert exchange.status == 501
     assert exchange.json["error"]["code"] == "not_supported"
     assert exchange.header(b"x-should-retry") == b"false"
+    assert h.scheduler.asked == []
