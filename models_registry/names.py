@@ -10,6 +10,9 @@ from collections.abc import Container, Iterable, Mapping
 
 from models_registry.naming import LONGEST_NAME, name_problem
 
+LATEST = ":latest"
+"""The tag that Ollama's clients put after a name that has none."""
+
 ANY = "*"
 """The alias that makes its preset the default."""
 
@@ -39,6 +42,14 @@ def pattern_for(name: str, patterns: Mapping[str, str]) -> str:
     return next((patterns[each] for each in beginnings if each in patterns), "")
 
 
+def twin_of(name: str) -> str:
+    """The other way to write it for clients of Ollama, to whom `x` and `x:latest` are one; empty
+    for a name with another tag."""
+    if name.endswith(LATEST):
+        return name.removesuffix(LATEST)
+    return f"{name}{LATEST}" if name and ":" not in name else ""
+
+
 class Names:
     """Those of one state of the registry. `coming` ones are taken, but not there yet: neither a
     pattern nor the default answers for them."""
@@ -66,6 +77,8 @@ class Names:
             return exact
         if name in self._presets or (name and name in self._coming):
             return name
+        if (twin := twin_of(name)) in self._presets:
+            return twin
         return (
             wildcard
             or pattern_for(name, self._patterns)

@@ -7,14 +7,11 @@ import logging
 import secrets
 from collections.abc import Awaitable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from proxy import listing
 from proxy.abandoned import AbandonedAnswers
 from proxy.addressing import (
-    address,
-    address_form,
     address_query,
     autoload_asked,
     form_type,
@@ -45,6 +42,8 @@ from proxy.headers import client_request_id, head_for_child, refuse_odd_headers
 from proxy.keys import Caller, KeyRing
 from proxy.model_changes import ModelChanges
 from proxy.model_loading import ModelLoading
+from proxy.ollama.front import Ollama
+from proxy.ollama.relay import OllamaRelay
 from proxy.parsing import Parsing
 from proxy.relay import AnswerCut, Reader, Relay
 from proxy.reloading import Reload, reload_asked
@@ -94,6 +93,7 @@ class GatewayApp:
         self._streams = Streams(self._config)
         self._parsing = Parsing()
         self._room = Room(self._config.body_memory, self._config.spool_limit)
+        self._ollama = Ollama(self._config, self._parsing, self._room, self._models)
         self._sockets = Sockets(
             self._config, self._keys, self._downloads, self._under_way, self._asked, self._heard
         )
@@ -137,6 +137,7 @@ class GatewayApp:
     async def close(self) -> None:
         """What abandoned answers still hold ends with the connection to the scheduler."""
         await self._keys.close()
+        await self._ollama.close()
         await self._models.close()
         await self._downloads.close()
         await self._changes.close()
@@ -171,7 +172,9 @@ class GatewayApp:
             await self._scheduler.start()
         return self._carriers
 
-    async def _answer(self, endpoint: Endpoint, caller: Caller, request: Request) -> None:
+    async def _answer(  # noqa: C901 - one row per kind
+        self, endpoint: Endpoint, caller: Caller, request: Request
+    ) -> None:
         """What the gateway answers by itself."""
         status = 200
         match endpoint.kind:
@@ -191,6 +194,8 @@ class GatewayApp:
             case Kind.UNLOAD:
                 scheduler = (await self._started()).scheduler
                 payload = await self._loading.unload(scheduler, request.headers, request.receive)
+            case Kind.OLLAMA_SAYS:
+                payload = await self._ollama.say(endpoint, caller, request, self._asked)
             case Kind.PROPS:
                 payload = listing.props(self._config)
             case Kind.MODEL:
@@ -247,7 +252,8 @@ class GatewayApp:
         assert task is not None
         watch = Watch(task)
         reader = Reader(request.send, request.id, endpoint.dialect)
-        relay = Relay(reader, self._config, watch)
+        made = OllamaRelay if endpoint.kind is Kind.OLLAMA else Relay
+        relay = made(reader, self._config, watch)
         carriage = Carriage(endpoint, caller, request, relay, watch)
         with self._under_way.one(watch):
             await self._or_say_why(carriage, self._carry(carriage))
@@ -285,6 +291,9 @@ class GatewayApp:
         if carriage.endpoint.kind in CONVERSING:
             await self._converse(carriage, body, query)
             return
+        if carriage.endpoint.kind is Kind.OLLAMA:
+            await self._ollama.carry(carriage, await self._started(), arrived)
+            return
         form, path = form_type(request.headers), carriage.endpoint.path
         if form is not None and not carriage.endpoint.forms:
             raise Refused("invalid_request", f"{path} takes JSON, not a multipart form.")
@@ -292,7 +301,7 @@ class GatewayApp:
         if carriage.in_query:
             carriage.model = address_query(query)
         else:
-            carriage.model = await self._addressed(body, form)
+            carriage.model = await self._parsing.model_in(body, form)
         carriers = await self._started()
         order = Order(
             id=request.id,
@@ -378,18 +387,9 @@ class GatewayApp:
                 headers = [(b"cache-control", b"no-store")]
                 await send_json(request.send, 200, held, told, headers)
 
-    async def _addressed(self, body: Body, form: bytes | None) -> str:
-        """`form` is the Content-Type of a multipart form, or None for JSON."""
-        return await self._parsing.run(body, partial(_address, body, form))
-
     def _unexpected(self, request: Request) -> Refused:
         """Call it where the exception is being handled."""
         logger.exception(
             "Request %s failed: %s %s", request.id, request.scope["method"], request.scope["path"]
         )
         return Refused("internal_error", f"Something broke here; the log says more: {request.id}.")
-
-
-def _address(body: Body, form: bytes | None) -> str:
-    with body.view() as view:
-        return address(view) if form is None else address_form(view, form)

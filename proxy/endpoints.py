@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum, auto
 
-from proxy.dialects import Dialect, anthropic, llamacpp, openai
+from proxy.dialects import Dialect, anthropic, llamacpp, ollama, openai
 from scheduler.protocol import Refused
 
 
@@ -31,9 +31,11 @@ class Kind(StrEnum):
     RESUME = auto()  # a conversation's stream
     STOP = auto()
     LOOKUP = auto()
+    OLLAMA = auto()  # a child, to whom it is translated
+    OLLAMA_SAYS = auto()  # the gateway, in Ollama's words
 
 
-CARRIED = frozenset({Kind.FORWARD, Kind.LOOK})
+CARRIED = frozenset({Kind.FORWARD, Kind.LOOK, Kind.OLLAMA})
 """What a child answers."""
 CONVERSING = frozenset({Kind.RESUME, Kind.STOP, Kind.LOOKUP})
 
@@ -64,6 +66,8 @@ class MethodNotAllowed(Refused):
 def dialect_of(path: str) -> Dialect:
     if path == "/v1/messages" or path.startswith("/v1/messages/"):
         return anthropic.error_answer
+    if path.startswith("/api/"):
+        return ollama.error_answer
     return openai.error_answer if path.startswith("/v1") else llamacpp.error_answer
 
 
@@ -110,6 +114,8 @@ RESUMABLE = frozenset(
 """Those whose streams llama-server keeps for a conversation."""
 FORMS = ("/v1/audio/transcriptions", "/audio/transcriptions")
 LOOKS = ("/metrics", "/slots", "/lora-adapters")
+OLLAMAS = ("/api/chat", "/api/generate", "/api/embed", "/api/embeddings")
+OLLAMA_SAYS = ("/api/version", "/api/tags", "/api/ps")
 CONTROLS = ("/v1/chat/completions/control",)
 
 REFUSED: dict[tuple[str, str], str] = {
@@ -155,6 +161,11 @@ def _endpoints() -> Iterator[Endpoint]:
     yield _endpoint(Kind.EVENTS, "/models/sse", ("GET",))
     yield _endpoint(Kind.RESUME, "/v1/stream", ("GET",))
     yield _endpoint(Kind.LOOKUP, "/v1/streams/lookup", ("POST",))
+    for path in OLLAMAS:
+        yield _endpoint(Kind.OLLAMA, path, ("POST",))
+    for path in OLLAMA_SAYS:
+        yield _endpoint(Kind.OLLAMA_SAYS, path)
+    yield _endpoint(Kind.OLLAMA_SAYS, "/api/show", ("POST",))
     yield _endpoint(Kind.PROPS, "/props")
     yield _endpoint(Kind.HEALTH, "/health", public=True)
     yield _endpoint(Kind.HEALTH, "/v1/health", public=True)

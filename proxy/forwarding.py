@@ -27,7 +27,8 @@ from scheduler.protocol import Refused, Remote
 class Order:
     """What is to be carried. `id` is what the client knows it by, `head` the request's head as the
     child gets it but for its end, `asked` what the client sent of it, `sticky` who goes to the same
-    instance each time. `form` is the Content-Type of a multipart form, None for another body."""
+    instance each time. `form` is the Content-Type of a multipart form, None for another body.
+    `keep_alive` is for how many seconds the client wishes the model kept, None without a wish."""
 
     id: str
     head: bytes
@@ -42,6 +43,7 @@ class Order:
     is_json: bool = True
     form: bytes | None = None
     conversation: Conversation | None = None
+    keep_alive: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class Forwarding:
             while True:
                 lease = await self._acquire()
                 await self._leave_if_nobody_comes_back(lease)
-                self._relay.config = self._config.within(lease.limits)
+                self._relay.granted(self._config.within(lease.limits))
                 if lease.remote is not None:
                     if await self._passed_by_remote(lease, lease.remote):
                         return
@@ -89,7 +91,19 @@ class Forwarding:
         finally:
             self._outgoing.close()
 
+    async def load(self) -> None:
+        """Only have the model loaded. Raises Refused or Interrupted."""
+        lease = await self._acquire()
+        self._relay.granted(self._config)
+        await lease.release()
+
     async def _acquire(self) -> Lease:
+        lease = await self._asked_for()
+        if self._order.keep_alive is not None:
+            lease.keep(self._order.caller.team, self._order.keep_alive)
+        return lease
+
+    async def _asked_for(self) -> Lease:
         order, watch = self._order, self._watch
         caller, now = order.caller, watch.loop.time()
         watch.queued = True

@@ -76,6 +76,26 @@ class ModelList:
     ) -> dict[str, Any] | msgspec.Raw:
         """What a request for `name` would get, listed or not. Raises Refused `model_not_found`
         too."""
+        found = await self._meant(name, own)
+        if not isinstance(found, Offered):
+            return found
+        return Live.of(await snapshot(scheduler)).entry(found)
+
+    async def find(self, name: str, own: OwnNames) -> Offered:
+        """The preset that answers requests for `name`. Raises Refused."""
+        found = await self._meant(name, own)
+        if not isinstance(found, Offered):
+            raise Refused(
+                "model_downloading", f"{name!r} is being fetched.", retry_after_seconds=5.0
+            )
+        return found
+
+    async def presets(self) -> list[Offered]:
+        """By name, listed or not."""
+        return await self._presets.ask()
+
+    async def _meant(self, name: str, own: OwnNames) -> Offered | dict[str, Any]:
+        """An entry of the list for what is being fetched. Raises Refused."""
         presets = {each.name: each for each in await self._presets.ask()}
         coming = await self._downloads.entries()
         aliases = {alias: each.name for each in presets.values() for alias in each.aliases}
@@ -91,7 +111,7 @@ class ModelList:
                 "model_not_found",
                 f"There is no model {meant!r}: {meaning}GET /v1/models lists them.",
             )
-        return Live.of(await snapshot(scheduler)).entry(found)
+        return found
 
     async def close(self) -> None:
         await self._presets.close()

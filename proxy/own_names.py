@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from models_registry.names import ANY, pattern_for, patterns_of
+from models_registry.names import ANY, pattern_for, patterns_of, twin_of
 from scheduler.protocol import NO_OWN_NAMES, OwnNames
 
 Aliases = Mapping[str, str]
@@ -16,8 +16,9 @@ def own_names(name: str, own: Sequence[Aliases]) -> OwnNames:
     own = [aliases for aliases in own if aliases]
     if not own:
         return NO_OWN_NAMES
-    if name and (exact := next((aliases[name] for aliases in own if name in aliases), "")):
-        return OwnNames(exact=exact)
+    for written in filter(None, (name, twin_of(name))):
+        if exact := next((aliases[written] for aliases in own if written in aliases), ""):
+            return OwnNames(exact=exact)
     found = ((aliases, pattern_for(name, patterns_of(aliases))) for aliases in own)
     return OwnNames(
         wildcard=next((aliases[pattern] for aliases, pattern in found if pattern), ""),

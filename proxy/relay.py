@@ -47,6 +47,10 @@ class Relay:
         self._frames: WholeFrames | None = None
         self._last = b""
 
+    def granted(self, config: ProxyConfig) -> None:
+        """There is a lease: these are the limits from now on."""
+        self.config = config
+
     async def copy(self, answer: Coming) -> None:
         """Pass everything on as it comes, waiting for the reader after each part; the last part
         stays for `finish`.

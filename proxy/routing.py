@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from proxy.endpoints import is_known_path
 
-_PREFIXES = ("/v1/", "/models/")
+_PREFIXES = ("/v1/", "/models/", "/api/")
 
 
 def is_gateway_path(path: str) -> bool:

@@ -30,6 +30,7 @@ from .protocol import (
     Granted,
     Happened,
     Heard,
+    Keep,
     Load,
     Operation,
     OwnNames,
@@ -124,6 +125,12 @@ class Lease:
         """Of a remote: it began to answer, or failed in this way."""
         if not self._over:
             self._connection.tell(Heard(self._connection.next_id(), self.lease, failed))
+
+    def keep(self, tenant: str, seconds: float) -> None:
+        """For how long the tenant wishes the model kept once it is idle (protocol.Keep)."""
+        if not self._over:
+            ask = Keep(self._connection.next_id(), self.preset, seconds, tenant)
+            self._connection.tell(ask)
 
     def abandon(self) -> None:
         if not self._over:
@@ -300,6 +307,12 @@ class SchedulerClient:
 
     async def unload(self, preset: str, *, force: bool = False) -> dict[str, Any]:
         return await self._call(lambda id: Unload(id, preset, force))
+
+    async def keep(
+        self, preset: str, tenant: str, seconds: float, own: OwnNames = NO_OWN_NAMES
+    ) -> None:
+        """The tenant's wish (protocol.Keep). Raises Refused."""
+        await self._call(lambda id: Keep(id, preset, seconds, tenant, own))
 
     async def reload(self, revision: int = 0) -> dict[str, Any]:
         return await self._call(lambda id: Reload(id, revision))

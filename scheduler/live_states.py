@@ -57,6 +57,9 @@ class InstanceState(msgspec.Struct, frozen=True):
     surplus: dict[str, int] = {}
     actual: dict[str, int] = {}
     held: dict[str, int] = {}
+    kept: float | None = None
+    """Seconds for which it is still kept, or will be once it is idle; None: until its room is
+    needed."""
 
 
 class RemoteState(msgspec.Struct, frozen=True):

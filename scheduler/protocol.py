@@ -201,6 +201,15 @@ class Apply(_Operation, tag="apply", frozen=True):
     preset: str
 
 
+class Keep(_Operation, tag="keep", frozen=True):
+    """The tenant wishes those instances that it has used kept, once idle, for so many seconds."""
+
+    preset: str
+    seconds: float
+    tenant: str = ""
+    own: OwnNames = NO_OWN_NAMES
+
+
 class Reload(_Operation, tag="reload", frozen=True):
     """The registry has changed; `revision` is its new number."""
 
@@ -284,6 +293,7 @@ Operation = (
     | Load
     | Unload
     | Apply
+    | Keep
     | Reload
     | Measured
     | Snapshot

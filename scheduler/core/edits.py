@@ -13,7 +13,7 @@ from .granting import Granting
 from .instances import Instance
 from .remotes import Remotes
 from .states import State
-from .values import Code, PresetName, PresetSpec, Refusal
+from .values import Code, PresetName, PresetSpec, Refusal, TenantId
 
 _UNDONE_BY_AN_EDIT = frozenset({Reason.REPLACED, Reason.REMOVED})
 
@@ -121,6 +121,12 @@ class Edits:
             for instance in self._fleet.of(preset)
             if instance.stale and (not instance.leaving or instance.drains_for_an_entry)
         ]
+
+    def wish(self, preset: PresetName, tenant: TenantId, seconds: float) -> None:
+        for instance in self._fleet.of(preset):
+            if tenant in instance.wishes:
+                instance.wishes[tenant] = seconds
+                self._fleet.touched[instance.id] = instance
 
     def unload(self, preset: PresetName, now: float, *, force: bool) -> list[Decision]:
         """A load under way is cancelled, and its waiters are told. Those of a loaded instance keep

@@ -166,6 +166,16 @@ class ApplyAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class KeepWished:
+    """A tenant that has used the preset's instances wishes them kept, once idle, for so many
+    seconds: below 0 as long as possible. It has no say in those that it has not used (V5)."""
+
+    preset: PresetName
+    tenant: TenantId
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class ShutdownAsked:
     """No start any more, waiters are refused; leases run on until they are released."""
 
@@ -194,6 +204,7 @@ Event = (
     | DevicesRead
     | UnloadAsked
     | ApplyAsked
+    | KeepWished
     | ShutdownAsked
     | Ticked
 )

@@ -48,7 +48,9 @@ class Granting:
             self._lease(waiter, instance, waiter.weight, now)
         else:
             self._shares.leave(waiter.tenant)
-            if waiter.kind is Kind.GET:
+            if waiter.kind is not Kind.GET:
+                instance.for_people = True
+            else:
                 self._fleet.look(waiter.request, instance, now + self._look_seconds)
         return Grant(waiter.request, instance.id)
 
@@ -65,6 +67,7 @@ class Granting:
         charged = self._learned.known_answer(instance.preset.name)
         self._shares.charge(asked.tenant, charged, now)
         instance.last_used, instance.used = now, True
+        instance.wishes[asked.tenant] = None
         lease = Lease(asked.tenant, weight, now, charged, socket=asked.kind is Kind.WEBSOCKET)
         self._fleet.take_lease(asked.request, instance, lease)
 

@@ -60,6 +60,9 @@ class Instance:
     looks: dict[RequestId, float] = field(default_factory=dict)  # until when; no lease, no use (A8)
     holds_unread: bool = False  # streams that have ended, and are not read to their end
     used: bool = False  # it has been granted to a request
+    wishes: dict[TenantId, float | None] = field(default_factory=dict)
+    """For how long each tenant that has used it wishes it kept once idle; None: as its preset."""
+    for_people: bool = False  # loaded, or used, by who has no wish: nobody's wish shortens its life
     loaded_at: float = 0.0
     released_at: float = 0.0  # when its last lease ended
     stale: bool = False  # its options are not those of its preset any more; serves while busy

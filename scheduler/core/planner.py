@@ -29,6 +29,7 @@ from .events import (
     DevicesRead,
     Event,
     Exited,
+    KeepWished,
     LoadingReported,
     PresetsChanged,
     ReadyReported,
@@ -216,6 +217,8 @@ class Planner:
                 return self._edits.unload(preset, now, force=force)
             case ApplyAsked(preset):
                 return self._edits.apply(preset, now)
+            case KeepWished(preset, tenant, seconds):
+                self._edits.wish(preset, tenant, seconds)
             case ShutdownAsked():
                 return self._edits.shut_down()
             case Ticked():

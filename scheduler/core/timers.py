@@ -9,17 +9,16 @@ from .instances import Instance
 from .states import SETTLED
 from .values import Config
 
+_EVER = float("inf")
+
 
 def idle_end(instance: Instance, config: Config, *, wanted: bool) -> float | None:
     """V5: when it has been idle for its keep-alive, counted from the later of its load and its
     last release; None while it is wanted, pinned, or kept until its room is needed. With a
     keep-alive of 0 a person's or a start-up load waits for its first use."""
-    seconds = instance.preset.keep_alive_seconds
-    if seconds is None:
-        seconds = config.keep_alive_seconds
+    seconds = kept_for(instance, config)
     if (
-        seconds is None
-        or seconds < 0
+        seconds == _EVER
         or instance.remote
         or wanted
         or instance.leases
@@ -29,6 +28,29 @@ def idle_end(instance: Instance, config: Config, *, wanted: bool) -> float | Non
     ):
         return None
     return max(instance.loaded_at, instance.released_at) + seconds
+
+
+def kept_for(instance: Instance, config: Config) -> float:
+    """Its preset's keep-alive, or what those who have used it agree to be enough: the longest of
+    their wishes, so that none shortens what another counts on."""
+    own = instance.preset.keep_alive_seconds
+    if own is None:
+        own = config.keep_alive_seconds
+    own = _EVER if own is None or own < 0 else own
+    wishes = instance.wishes.values()
+    if not wishes or instance.for_people:
+        return own
+    return min(own, max(_EVER if wish is None or wish < 0 else wish for wish in wishes))
+
+
+def still_kept(instance: Instance, config: Config, now: float) -> float | None:
+    """Seconds; of a busy one from its next idle moment on. None: until its room is needed."""
+    seconds = kept_for(instance, config)
+    if seconds == _EVER or instance.preset.pinned:
+        return None
+    if instance.leases or instance.state not in SETTLED:
+        return seconds
+    return max(0.0, max(instance.loaded_at, instance.released_at) + seconds - now)
 
 
 def deadlines(instance: Instance, config: Config, *, wanted: bool) -> Iterator[float]:

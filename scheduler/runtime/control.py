@@ -32,6 +32,7 @@ from scheduler.protocol import (
     Explain,
     Fit,
     Heard,
+    Keep,
     Load,
     Measured,
     Operation,
@@ -192,13 +193,8 @@ class _Connection(asyncio.Protocol):
                 request = self._ended_lease(lease)
                 released = partial(self._released, operation.id)
                 self._operations.release(request, released, died=died, tokens=tokens, unread=unread)
-            case Abandon(lease=lease):
-                self._known_lease(lease)
-                self._operations.abandon(RequestId(lease))
-                done()
-            case Heard(lease=lease, failed=failed):
-                self._known_lease(lease)
-                self._operations.heard(RequestId(lease), failed)
+            case Abandon() | Heard():
+                self._hear_of_lease(operation)
                 done()
             case Detach() | Stop() | Stream() | Streams() | Seen():
                 self._converse(operation)
@@ -212,6 +208,8 @@ class _Connection(asyncio.Protocol):
                 # Read first: what was edited a moment ago is what shall count now.
                 applied = partial(self._done, id)
                 self._read_registry(id, lambda _: self._operations.apply(preset, applied))
+            case Keep():
+                self._operations.keep(operation, partial(self._done, operation.id))
             case Measured():
                 self._operations.measured(operation, partial(self._done, operation.id))
             case Snapshot(id=id):
@@ -232,6 +230,13 @@ class _Connection(asyncio.Protocol):
                 self._operations.shut_down(done)
             case _:
                 assert_never(operation)
+
+    def _hear_of_lease(self, told: Abandon | Heard) -> None:
+        self._known_lease(told.lease)
+        if isinstance(told, Heard):
+            self._operations.heard(RequestId(told.lease), told.failed)
+        else:
+            self._operations.abandon(RequestId(told.lease))
 
     def _converse(self, operation: Detach | Stop | Stream | Streams | Seen) -> None:
         done, told = partial(self._ok, operation.id), partial(self._told, operation.id)

@@ -18,6 +18,7 @@ from scheduler.core.events import (
     Abandoned,
     ApplyAsked,
     Cancelled,
+    KeepWished,
     Released,
     RemoteHeard,
     Requested,
@@ -35,6 +36,7 @@ from scheduler.protocol import (
     FitAnswer,
     Granted,
     Happened,
+    Keep,
     Measured,
     OwnNames,
     Refused,
@@ -57,6 +59,7 @@ from .refusals import (
     model_not_found,
     model_not_loaded,
     preset_invalid,
+    refusal_of,
     registry_unread,
     request_unknown,
 )
@@ -245,28 +248,28 @@ class Operations:
         """`answer` gets None when nothing runs any more that takes requests with older options."""
 
         def apply() -> None:
-            spec = self._owner.offer.resolve(name)
-            if spec is None:
-                answer(self._not_offered(name))
-                return
-            self._owner.handle(ApplyAsked(PresetName(spec.preset)))
-            answer(None)
+            self._owner.handle(ApplyAsked(PresetName(self._known(name).preset)))
 
-        self._owner.post(apply)
+        self._owner.post(lambda: answer(refusal_of(apply)))
+
+    def keep(self, asked: Keep, answer: Callable[[Refused | None], None]) -> None:
+        """A tenant's wish; `answer` gets None when it is heard."""
+
+        def keep() -> None:
+            preset = self._resolved(asked.preset, asked.own, autoload=True)
+            self._owner.handle(KeepWished(preset, TenantId(asked.tenant), asked.seconds))
+
+        self._owner.post(lambda: answer(refusal_of(keep)))
 
     def measured(self, told: Measured, answer: Callable[[Refused | None], None]) -> None:
         """`answer` gets None when the figures are kept."""
 
         def keep() -> None:
-            spec = self._owner.offer.resolve(told.preset)
-            if spec is None:
-                answer(self._not_offered(told.preset))
-                return
-            self._owner.figures.keep(spec.preset, told.fingerprint, told.devices)
+            preset = self._known(told.preset).preset
+            self._owner.figures.keep(preset, told.fingerprint, told.devices)
             self._measured()
-            answer(None)
 
-        self._owner.post(keep)
+        self._owner.post(lambda: answer(refusal_of(keep)))
 
     def devices(self, answer: Callable[[DevicesState], None]) -> None:
         self._owner.post(lambda: answer(device_states(self._owner)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from models_registry.near_names import near_names
 from scheduler.core.siting import NoPlace
@@ -224,3 +224,12 @@ def _known(preset: str, known: Sequence[str]) -> str:
     shown = ", ".join(f"'{name}'" for name in known[:NAMES_SHOWN])
     more = len(known) - NAMES_SHOWN
     return f"there is {shown}" + (f" and {more} more (GET /v1/models)" if more > 0 else "")
+
+
+def refusal_of(work: Callable[[], None]) -> Refused | None:
+    """What it raises."""
+    try:
+        work()
+    except Refused as refusal:
+        return refusal
+    return None

@@ -10,6 +10,7 @@ from scheduler.core.failures import Failure as CoreFailure
 from scheduler.core.instances import Instance
 from scheduler.core.placing import need_of
 from scheduler.core.sizes import loaded
+from scheduler.core.timers import still_kept
 from scheduler.core.values import Code, PresetName
 from scheduler.memory_states import PlacementKind
 from scheduler.protocol import Failure, InstanceState, RemoteState, SnapshotState
@@ -90,6 +91,7 @@ def instance_state(owner: Owner, instance: Instance, now: float) -> InstanceStat
         surplus={str(device): size for device, size in instance.grant.surplus},
         actual={} if instance.allocated is None else by_device(instance.allocated),
         held=by_device(owner.planner.ledger.held[number]),
+        kept=still_kept(instance, owner.planner.config, now),
     )
 
 

@@ -74,6 +74,9 @@ class FakeLease:
     def heard(self, failed: str = "") -> None:
         self.heard_of.append(failed)
 
+    def keep(self, tenant: str, seconds: float) -> None:
+        self._scheduler.wishes.append((self.preset, tenant, seconds))
+
     def abandon(self) -> None:
         self.abandoned = True
         self._scheduler.changed.set()
@@ -119,6 +122,7 @@ class FakeScheduler:
     was_seen: list[tuple[str, str, str]] = field(default_factory=list)
     loads: list[str] = field(default_factory=list)
     loaded: set[str] = field(default_factory=set)
+    wishes: list[tuple[str, str, float]] = field(default_factory=list)
     life: str = "one"
     number: int = 0
     subscriptions: int = 0
@@ -153,6 +157,14 @@ class FakeScheduler:
     async def unload(self, preset: str) -> dict[str, Any]:
         self._answer()
         return {"instances": int(preset in self.loaded)}
+
+    async def keep(
+        self, preset: str, tenant: str, seconds: float, own: OwnNames = NO_OWN_NAMES
+    ) -> None:
+        self._answer()
+        if self.refusal is not None:
+            raise self.refusal
+        self.wishes.append((preset, tenant, seconds))
 
     async def happenings(self) -> AsyncIterator[Happened]:
         self.subscriptions += 1

@@ -9,7 +9,7 @@ import pytest
 from scheduler.core.events import Requested
 from scheduler.core.planner import Planner
 from scheduler.core.values import Config, Kind, Priority
-from scheduler.protocol import Fit, FitAnswer, OwnNames, Refused
+from scheduler.protocol import Fit, FitAnswer, Keep, OwnNames, Refused
 from scheduler.runtime.record import Decided
 
 from .standing_in import preset, staged, until
@@ -308,6 +308,28 @@ async def test_an_edited_preset_counts_once_it_is_applied():
         assert await applied is None
 
         assert (await stage.ask("a").run()).instance == 2
+
+
+async def test_a_tenants_wish_ends_what_it_alone_has_used():
+    async with staged(preset("a", aliases=("first",))) as stage:
+        asking = stage.ask("a", tenant="blue")
+        run = await asking.run()
+        told = asyncio.get_running_loop().create_future()
+        stage.operations.release(asking.request, lambda ended: None)
+
+        stage.operations.keep(Keep(1, "first", 0.0, "blue"), told.set_result)
+
+        assert await told is None
+        await run.over.wait()
+        assert run.ended.reason == "idle"
+
+
+async def test_nobody_wishes_anything_of_an_unknown_preset():
+    async with staged(preset("a")) as stage:
+        told = asyncio.get_running_loop().create_future()
+        stage.operations.keep(Keep(1, "nope", 0.0, "blue"), told.set_result)
+
+        assert (await told).code == "model_not_found"
 
 
 async def test_nothing_can_be_applied_to_an_unknown_preset():

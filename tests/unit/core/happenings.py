@@ -19,6 +19,7 @@ from scheduler.core.events import (
     DevicesRead,
     Event,
     Exited,
+    KeepWished,
     LoadingReported,
     PresetsChanged,
     ReadyReported,
@@ -261,6 +262,11 @@ class Happenings:
 
     def person_applies_an_edit(self) -> None:
         self.tell(ApplyAsked(self.chance.choice(self.names)))
+
+    def tenant_wishes(self) -> None:
+        wish = self.chance.choice([-1.0, 0.0, 0.0, 2.0, 15.0, 1000.0])
+        tenant = self.chance.choice(sorted(TENANTS))
+        self.tell(KeepWished(self.chance.choice(self.names), tenant, wish))
 
     def time_passes(self) -> None:
         self.referee.now += self.chance.choice([0.0, 0.5, 1.0, 3.0, 12.0, 31.0, 700.0])

@@ -29,6 +29,7 @@ from scheduler.core.events import (
     Detached,
     Event,
     Exited,
+    KeepWished,
     LoadingReported,
     PresetsChanged,
     ReadyReported,
@@ -72,6 +73,8 @@ class Child:
     leases: set[int] = field(default_factory=set)  # those that count against its slots
     unread: set[int] = field(default_factory=set)
     looks: dict[int, float] = field(default_factory=dict)  # request: when it began
+    wishes: dict[str, float | None] = field(default_factory=dict)
+    for_people: bool = False
 
     @property
     def going(self) -> bool:
@@ -161,6 +164,10 @@ class Referee:
                 self._hear_presets(event)
             case ShutdownAsked():
                 self.shut = True
+            case KeepWished(preset, tenant, seconds):
+                for child in self.children.values():
+                    if child.spec.name == preset and tenant in child.wishes:
+                        child.wishes[tenant] = seconds
             case UnloadAsked(preset, force):
                 self.forced = preset if force else None
             case _:
@@ -414,6 +421,9 @@ class Referee:
     def _judge_idle_end(self, child: Child) -> None:
         """V5."""
         keep = _or(child.spec.keep_alive_seconds, self.config.keep_alive_seconds)
+        wishes = [-1.0 if wish is None else wish for wish in child.wishes.values()]
+        if wishes and min(wishes) >= 0 and not child.for_people:
+            keep = max(wishes) if keep is None else min(keep, max(wishes))
         assert keep is not None, "no keep-alive, and it ended idle"
         assert not child.leases, "ended idle under a lease"
         kinds = {w.kind for w in self.waiters_of.get(child.spec.name, {}).values()}
@@ -432,7 +442,10 @@ class Referee:
         if waiter.kind is Kind.GET:
             child.looks[request] = self.now
             self.granted[request] = instance
-        elif waiter.kind in WORK:
+        elif waiter.kind not in WORK:
+            child.for_people = True
+        else:
+            child.wishes[waiter.tenant] = None
             child.leases.add(request)
             self.granted[request] = instance
             assert len(child.leases) <= self._places(child), "A8: too many leases"

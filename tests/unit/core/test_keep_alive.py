@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.core.decisions import AskExit, Reason
+from scheduler.core.events import KeepWished
 from scheduler.core.values import Kind
 
 from .story import Story, granted, preset, started
@@ -176,3 +177,72 @@ def test_a_preset_may_stay_though_the_others_go_at_once():
     story.idle(1, "a")
 
     assert story.wait(10_000) == []
+
+
+def used_by(story: Story, **wishes: float | None) -> None:
+    """One after the other, each with its wish once it has its lease."""
+    for number, (tenant, seconds) in enumerate(wishes.items()):
+        story.ask(number, "a", tenant=tenant)
+        if story.of("a").leases == {}:
+            story.ready("a")
+        if seconds is not None:
+            story.tell(KeepWished("a", tenant, seconds))
+        story.release(number)
+
+
+@pytest.mark.parametrize(
+    ("own", "wishes", "kept"),
+    [
+        (60, {"blue": 5.0}, 5),
+        (60, {"blue": 500.0}, 60),
+        (60, {"blue": -1.0}, 60),
+        (60, {"blue": 5.0, "red": None}, 60),
+        (60, {"red": None, "blue": 5.0}, 60),
+        (60, {"red": 20.0, "blue": 5.0}, 20),
+        (60, {"blue": 0.0}, 0),
+        (None, {"blue": 7.0}, 7),
+        (None, {"red": 9.0, "blue": 7.0}, 9),
+        (-1, {"blue": 7.0}, 7),
+        (0, {"blue": 7.0}, 0),
+    ],
+)
+def test_a_client_may_let_go_early_what_it_alone_uses_and_keeps_nothing_for_longer(
+    own, wishes, kept
+):
+    story = Story(preset("a", keep_alive_seconds=own))
+    used_by(story, **wishes)
+    last = story.now
+
+    if kept == 0:
+        assert story.of("a").reason is Reason.IDLE  # it goes with its last release
+    else:
+        assert story.through(last + 1000)[0] == (last + kept, IDLE)
+
+
+def test_the_last_wish_of_a_tenant_counts_and_a_request_without_one_takes_it_back():
+    story = Story(preset("a", keep_alive_seconds=60))
+    used_by(story, blue=5.0)
+    story.ask(50, "a", tenant="blue")
+    story.release(50)
+    end = story.now + 60
+
+    assert story.until(end - 0.1) == []
+    assert story.until(end) == [IDLE]
+
+
+def test_a_wish_that_comes_when_it_is_idle_counts_at_once():
+    story = Story(preset("a", keep_alive_seconds=60))
+    used_by(story, blue=None)
+
+    assert story.tell(KeepWished("a", "red", 0.0)) == []  # who has not used it has no say
+    assert story.tell(KeepWished("a", "blue", 0.0)) == [IDLE]
+
+
+def test_what_a_person_has_loaded_is_let_go_by_no_client():
+    story = Story(preset("a", keep_alive_seconds=60))
+    story.ask(1, "a", Kind.LOAD)
+    story.ready("a")
+    story.ask(2, "a", tenant="blue")
+    story.release(2)
+
+    assert story.tell(KeepWished("a", "blue", 0.0)) == []

@@ -55,6 +55,21 @@ def test_no_rule_breaks_where_groups_keep_presets_apart(seed):
     world.referee.check_replay()
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_no_wish_of_a_client_shortens_what_another_tenant_counts_on(seed):
+    """The referee knows each one's wish, and judges every idle end."""
+    chance = Random(70_000 + seed)
+    world = Happenings(any_config(chance), chance, names="abcd")
+    kinds, weights = zip(*ALWAYS, (Happenings.tenant_wishes, 12), strict=True)
+
+    while world.referee.told < EVENTS_PER_SEED:
+        world.step()
+        world.chance.choices(kinds, weights)[0](world)
+
+    world.everyone_is_answered_once_the_world_cooperates()
+    world.referee.check_replay()
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_a_clock_that_goes_back_breaks_nothing_but_durations(seed):
     """Monotonic clocks do not; a recorded log that was put together by hand may."""

@@ -31,3 +31,11 @@ def test_of_one_kind_the_longest_beginning_counts():
 
 def test_who_has_none_asks_as_everybody_does():
     assert own_names("gpt-4o", ({}, {})) is NO_OWN_NAMES
+
+
+def test_the_tag_latest_makes_no_other_name_of_it():
+    own = [{"helper": "beta", "coder:latest": "gamma"}]
+
+    assert own_names("helper:latest", own) == OwnNames(exact="beta")
+    assert own_names("coder", own) == OwnNames(exact="gamma")
+    assert own_names("coder:7b", own) == NO_OWN_NAMES

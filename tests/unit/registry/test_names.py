@@ -95,3 +95,21 @@ def test_anything_else_with_a_star_is_none(name):
 def test_without_a_star_an_alias_is_a_name_like_any_other(name):
     if "*" not in name:
         assert alias_problem(name) == name_problem(name)
+
+
+def test_a_name_and_the_same_with_the_tag_latest_are_one_before_any_pattern():
+    names = Names(["alpha", "beta:latest", "gamma:7b"], {"first": "alpha", "al*": "gamma:7b"})
+
+    assert names.meant("alpha:latest") == "alpha"
+    assert names.meant("first:latest") == "first"
+    assert names.meant("beta") == "beta:latest"
+    assert names.meant("gamma") == "gamma"
+    assert names.meant("gamma:latest") == "gamma:latest"
+    assert names.meant("alto:latest") == "al*"
+
+
+def test_of_two_that_differ_in_the_tag_latest_only_each_is_itself():
+    names = Names(["alpha", "alpha:latest"])
+
+    assert names.meant("alpha") == "alpha"
+    assert names.meant("alpha:latest") == "alpha:latest"

@@ -1,0 +1,168 @@
+"""Requests of Ollama's clients: planned, carried as all others are, or answered here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import IO, Any
+
+from proxy.body import Body, Room, body_on_disk, write_parts
+from proxy.carriage import Carriage, Request
+from proxy.conf import ProxyConfig
+from proxy.endpoints import Endpoint
+from proxy.forwarding import Carriers, Forwarding, Order
+from proxy.headers import RawHeaders, head_for_child
+from proxy.keys import Caller
+from proxy.listing import ModelList
+from proxy.model_changes import small_body
+from proxy.ollama.models import OllamaModels, version
+from proxy.ollama.planning import EMBED_PATH, Plan, planned
+from proxy.ollama.relay import OllamaRelay, Told
+from proxy.ollama.telling import Object, Telling, told_at
+from proxy.ollama.vectors import Vectors
+from proxy.ollama.wire import Show, decoded
+from proxy.parsing import Parsing
+from proxy.remote.request import Asked
+from proxy.stickiness import sticky_of
+from scheduler.client import SchedulerClient
+from scheduler.protocol import Refused
+
+_OURS = frozenset({b"content-type", b"accept"})
+"""Headers that speak of Ollama's body, not of the child's."""
+
+
+class Ollama:
+    """One per process."""
+
+    def __init__(
+        self, config: ProxyConfig, parsing: Parsing, room: Room, models: ModelList
+    ) -> None:
+        self._config = config
+        self._parsing = parsing
+        self._room = room
+        self._models = OllamaModels(models)
+
+    async def close(self) -> None:
+        await self._models.close()
+
+    async def say(
+        self,
+        endpoint: Endpoint,
+        caller: Caller,
+        request: Request,
+        scheduler: Callable[[], Awaitable[SchedulerClient]],
+    ) -> Object:
+        """What the gateway answers by itself. Raises Refused."""
+        match endpoint.path:
+            case "/api/version":
+                return version()
+            case "/api/tags":
+                return await self._models.tags()
+            case "/api/ps":
+                return await self._models.ps(await scheduler())
+        body = await small_body(request.receive, self._config.body_timeout_seconds)
+        asked = decoded(body, Show)
+        own = caller.own_names(asked.model or asked.name or "")
+        agent = dict(request.headers).get(b"user-agent", b"")
+        return await self._models.show(asked, own, agent)
+
+    async def carry(self, carriage: Carriage, carriers: Carriers, arrived: float) -> None:
+        """Raises Refused or Interrupted: the relay knows how it can still be said."""
+        assert carriage.body is not None
+        relay, caller = carriage.relay, carriage.caller
+        assert isinstance(relay, OllamaRelay)
+        model = carriage.model = await self._parsing.model_in(carriage.body, None)
+        path = carriage.endpoint.path
+        plan, translated = await self._planned(path, carriage.body, model)
+        relay.ignored = plan.ignored
+        relay.tells(_told(path, model, plan), arrived)
+        if plan.needs:
+            await self._models.refuse_what_it_cannot(model, caller.own_names(model), plan.needs)
+        carriage.body.close()
+        carriage.body = await self._kept(translated)
+        order = self._order(carriage, carriage.body, plan, arrived)
+        if plan.path:
+            await Forwarding(order, carriers, relay, carriage.watch).run()
+        else:
+            await self._load_or_let_go(order, carriers, carriage, plan)
+
+    async def _load_or_let_go(
+        self, order: Order, carriers: Carriers, carriage: Carriage, plan: Plan
+    ) -> None:
+        """An empty request: the model is loaded for it, and with a keep-alive of 0 let go."""
+        relay, model, path = carriage.relay, carriage.model, carriage.endpoint.path
+        assert isinstance(relay, OllamaRelay)
+        goes = plan.keep_alive == 0 and path in ("/api/chat", "/api/generate")
+        if goes:
+            own = carriage.caller.own_names(model)
+            await carriers.scheduler.keep(model, carriage.caller.team, 0.0, own)
+        else:
+            await Forwarding(order, carriers, relay, carriage.watch).load()
+        told = _empty(path, model, "unload" if goes else "load")
+        await relay.say(told)
+
+    async def _planned(self, path: str, body: Body, model: str) -> tuple[Plan, bytes]:
+        """Raises Refused."""
+        outcome = await self._parsing.run(body, partial(_look, path, body, model))
+        if isinstance(outcome, Refused):
+            raise outcome
+        return outcome
+
+    async def _kept(self, data: bytes) -> Body:
+        """Raises NoRoom."""
+        if len(data) <= self._config.retry_body and not self._room.memory_is_full:
+            self._room.held += len(data)
+            return Body(self._room, held=data)
+
+        async def write(spool: IO[bytes]) -> bool:
+            await asyncio.to_thread(write_parts, spool, [data], len(data))
+            return True
+
+        body = await body_on_disk(self._room, self._config.temp_folder, len(data), write)
+        assert body is not None
+        return body
+
+    def _order(self, carriage: Carriage, body: Body, plan: Plan, arrived: float) -> Order:
+        request = carriage.request
+        headers = _for_json(request.headers)
+        return Order(
+            id=request.id,
+            head=head_for_child("POST", plan.path, b"", headers, request.id),
+            body=body,
+            model=carriage.model,
+            caller=carriage.caller,
+            autoload=self._config.models_autoload,
+            arrived=arrived,
+            asked=Asked("POST", plan.path, b"", headers),
+            sticky=sticky_of(request.headers, carriage.caller.team, body),
+            keep_alive=plan.keep_alive,
+        )
+
+
+def _look(path: str, body: Body, model: str) -> tuple[Plan, bytes] | Refused:
+    with body.view() as view:
+        return planned(path, view, model)
+
+
+def _for_json(headers: RawHeaders) -> list[tuple[bytes, bytes]]:
+    kept = [header for header in headers if header[0] not in _OURS]
+    return [*kept, (b"content-type", b"application/json")]
+
+
+def _told(path: str, model: str, plan: Plan) -> Told:
+    if plan.path == EMBED_PATH:
+        return Vectors(model, path == "/api/embeddings", plan.dimensions)
+    return Telling(model, path == "/api/chat", plan.streams, plan.finally_told)
+
+
+def _empty(path: str, model: str, reason: str) -> Object:
+    """The answer to a request in which nothing is asked."""
+    if path == "/api/embed":
+        return {"model": model, "embeddings": []}
+    if path == "/api/embeddings":
+        return {"embedding": []}
+    told: dict[str, Any] = {"model": model, "created_at": told_at()}
+    said: Object = {"role": "assistant", "content": ""}
+    told |= {"message": said} if path == "/api/chat" else {"response": ""}
+    return told | {"done": True, "done_reason": reason}

@@ -1,0 +1,440 @@
+"""Ollama's requests between a client and a scripted child."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.ollama.telling import Telling, Took
+from scheduler.protocol import Filters, Refused
+
+from .asking import Exchange, until
+from .fakes import CRASH, Connection, Received
+from .ollama_child import COUNTS, END, HELLO, answers, delta, event, lines_of, streams, text
+
+HI = [{"role": "user", "content": "hi"}]
+
+
+def asking(app: Any, path: str = "/api/chat", headers: Any = (), **fields: Any) -> Exchange:
+    fields = {"model": "tiny", **fields}
+    return Exchange(app, path, body=json.dumps(fields).encode(), headers=headers)
+
+
+async def test_a_stream_of_events_is_told_line_by_line_with_the_childs_own_figures(house):
+    async with house(streams(*HELLO)) as at:
+        exchange = await asking(at.app, messages=HI).end()
+
+    assert exchange.status == 200
+    assert exchange.header(b"content-type") == b"application/x-ndjson"
+    *chunks, last = lines_of(exchange.body)
+    assert [chunk["message"] for chunk in chunks] == [
+        {"role": "assistant", "content": "Hel"},
+        {"role": "assistant", "content": "lo"},
+    ]
+    assert {chunk["model"] for chunk in chunks} == {"tiny"}
+    assert all(datetime.fromisoformat(chunk["created_at"]) for chunk in chunks)
+    assert (last["done"], last["done_reason"]) == (True, "stop")
+    assert COUNTS.items() <= last.items()
+    assert last["total_duration"] >= last["load_duration"] >= 0
+    assert at.scheduler.leases[0].tokens == (7, 3, 2)
+
+
+async def test_each_line_comes_with_its_event(house):
+    go_on = asyncio.Event()
+
+    async def script(request: Received, child: Connection) -> None:
+        await child.begin("text/event-stream")
+        await child.say(HELLO[1])
+        await go_on.wait()
+        for part in HELLO[2:]:
+            await child.say(part)
+        await child.finish()
+
+    async with house(script) as at:
+        exchange = asking(at.app, messages=HI)
+        await until(lambda: exchange.body)
+        assert lines_of(exchange.body)[0]["message"]["content"] == "Hel"
+        go_on.set()
+        await exchange.end()
+
+    assert lines_of(exchange.body)[-1]["done"]
+
+
+async def test_without_a_stream_all_is_one_object(house):
+    async with house(streams(*HELLO)) as at:
+        exchange = await asking(at.app, messages=HI, stream=False).end()
+
+    assert exchange.header(b"content-type") == b"application/json; charset=utf-8"
+    assert exchange.json["message"] == {"role": "assistant", "content": "Hello"}
+    assert exchange.json["done"] is True
+    assert COUNTS.items() <= exchange.json.items()
+
+
+async def test_the_child_gets_openais_request_and_none_of_the_clients_secrets(house):
+    async with house(streams(*HELLO)) as at:
+        headers = [(b"authorization", b"Bearer x"), (b"content-type", b"text/plain")]
+        await asking(at.app, messages=HI, headers=headers, options={"num_ctx": 9}).end()
+
+    received = at.child.received[0]
+    assert received.line == "POST /v1/chat/completions HTTP/1.1"
+    assert received.header("content-type") == "application/json"
+    assert received.header("authorization") is None
+    assert json.loads(received.body) == {
+        "model": "tiny",
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "messages": HI,
+    }
+
+
+async def test_options_that_would_load_the_model_anew_are_told_in_a_header(house):
+    async with house(streams(*HELLO)) as at:
+        asked = {"num_ctx": 32768, "num_gpu": 0, "temperature": 0}
+        for stream in (True, False):
+            exchange = await asking(at.app, messages=HI, options=asked, stream=stream).end()
+            assert exchange.header(b"x-corral-ignored-options") == b"num_ctx, num_gpu"
+
+
+async def test_a_presets_filters_count(house):
+    async with house(streams(*HELLO)) as at:
+        at.scheduler.filters = Filters(defaults={"temperature": 0.1})
+        exchange = await asking(at.app, messages=HI).end()
+
+    assert json.loads(at.child.received[0].body)["temperature"] == 0.1
+    assert exchange.header(b"x-corral-filters") == b"defaulted=temperature"
+
+
+async def test_thoughts_and_probabilities_are_told(house):
+    probability = {"id": 1, "token": "a", "logprob": -0.5, "bytes": [97], "top_logprobs": []}
+    first = delta(reasoning_content="hm")
+    second = event(
+        {"choices": [{"delta": {"content": "a"}, "logprobs": {"content": [probability]}}]}
+    )
+    async with house(streams(first, second, *HELLO[3:])) as at:
+        streamed = lines_of((await asking(at.app, messages=HI).end()).body)
+        whole = (await asking(at.app, messages=HI, stream=False).end()).json
+
+    assert streamed[0]["message"]["thinking"] == "hm"
+    assert streamed[1]["logprobs"] == [{"token": "a", "logprob": -0.5, "bytes": [97]}]
+    assert whole["message"] == {"role": "assistant", "content": "a", "thinking": "hm"}
+    assert whole["logprobs"] == streamed[1]["logprobs"]
+
+
+def called(arguments: str, finish: str = "tool_calls") -> list[bytes]:
+    begin = {"index": 0, "id": "call_1", "function": {"name": "weather", "arguments": ""}}
+    pieces = [{"index": 0, "function": {"arguments": piece}} for piece in arguments]
+    return [
+        delta(tool_calls=[begin]),
+        *(delta(tool_calls=[piece]) for piece in pieces),
+        delta(finish),
+        event(END),
+        b"data: [DONE]\n\n",
+    ]
+
+
+async def test_a_call_of_a_tool_is_told_whole_with_its_arguments_as_an_object(house):
+    async with house(streams(*called('{"city":"Oslo"}'))) as at:
+        first, last = lines_of((await asking(at.app, messages=HI).end()).body)
+        whole = (await asking(at.app, messages=HI, stream=False).end()).json
+
+    function = {"index": 0, "name": "weather", "arguments": {"city": "Oslo"}}
+    assert first["message"]["tool_calls"] == [{"id": "call_1", "function": function}]
+    assert whole["message"]["tool_calls"] == first["message"]["tool_calls"]
+    assert last["done_reason"] == whole["done_reason"] == "stop"
+
+
+async def test_a_call_that_the_limit_has_cut_is_none(house):
+    async with house(streams(*called('{"ci', "length"))) as at:
+        [last] = lines_of((await asking(at.app, messages=HI).end()).body)
+
+    assert last["done_reason"] == "length"
+    assert "tool_calls" not in last["message"]
+
+
+async def test_a_call_whose_arguments_are_no_object_ends_in_an_error(house):
+    async with house(streams(*called("[1]"))) as at:
+        whole = await asking(at.app, messages=HI, stream=False).end()
+        streamed = await asking(at.app, messages=HI).end()
+
+    assert whole.status == streamed.status == 502
+    assert "no JSON object" in whole.json["error"]
+
+
+async def test_generate_tells_a_response_and_a_context(house):
+    async with house(streams(*HELLO)) as at:
+        exchange = await asking(at.app, "/api/generate", prompt="hi").end()
+        *chunks, last = lines_of(exchange.body)
+        again = await asking(
+            at.app, "/api/generate", prompt="and?", context=last["context"], stream=False
+        ).end()
+
+    assert "".join(chunk["response"] for chunk in chunks) == "Hello"
+    assert last["response"] == ""
+    assert json.loads(at.child.received[1].body)["messages"] == [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "Hello"},
+        {"role": "user", "content": "and?"},
+    ]
+    assert again.json["response"] == "Hello"
+
+
+async def test_a_raw_prompt_has_no_context(house):
+    figures = {name: END[name] for name in ("usage", "timings")}
+    last = text("b", "length", **figures)
+    async with house(streams(text("a"), last, b"data: [DONE]\n\n")) as at:
+        exchange = await asking(at.app, "/api/generate", prompt="x", raw=True, stream=False).end()
+
+    assert at.child.received[0].line.startswith("POST /v1/completions ")
+    assert (exchange.json["response"], exchange.json["done_reason"]) == ("ab", "length")
+    assert "context" not in exchange.json
+    assert COUNTS.items() <= exchange.json.items()
+
+
+async def test_a_suffix_is_told_from_the_childs_own_form(house):
+    last = {"content": "", "stop": True, "stop_type": "limit", "tokens_evaluated": 7}
+    native = [event({"content": "a", "stop": False}), event({**last, "tokens_predicted": 2})]
+    async with house(streams(*native)) as at:
+        exchange = await asking(at.app, "/api/generate", prompt="x", suffix="y").end()
+
+    first, end = lines_of(exchange.body)
+    assert (first["response"], end["done_reason"], end["eval_count"]) == ("a", "length", 2)
+
+
+async def test_vectors_are_passed_on_as_the_child_writes_them(house):
+    vectors = {
+        "data": [{"index": 1, "embedding": [3e-1, 4.0]}, {"index": 0, "embedding": [0.50, 1]}],
+        "usage": {"prompt_tokens": 5},
+    }
+    async with house(answers(vectors)) as at:
+        exchange = await asking(at.app, "/api/embed", input=["a", "b"]).end()
+        short = await asking(at.app, "/api/embed", input=["a", "b"], dimensions=1).end()
+        old = await asking(at.app, "/api/embeddings", prompt="a").end()
+
+    assert exchange.json["embeddings"] == [[0.5, 1], [0.3, 4.0]]
+    assert exchange.json["prompt_eval_count"] == 5
+    assert short.json["embeddings"] == [[1.0], [1.0]]
+    assert old.json == {"embedding": [0.5, 1]}
+    assert json.loads(at.child.received[2].body)["embd_normalize"] == -1
+
+
+# What asks for nothing
+
+
+@pytest.mark.parametrize(
+    ("path", "held"),
+    [
+        ("/api/chat", {"message": {"role": "assistant", "content": ""}, "done_reason": "load"}),
+        ("/api/generate", {"response": "", "done_reason": "load"}),
+        ("/api/embed", {"embeddings": []}),
+        ("/api/embeddings", {"embedding": []}),
+    ],
+)
+async def test_an_empty_request_loads_the_model_and_no_more(house, path, held):
+    async with house(streams()) as at:
+        exchange = await asking(at.app, path, keep_alive="5m").end()
+
+    assert held.items() <= exchange.json.items()
+    assert at.child.received == []
+    assert at.scheduler.wishes == [("tiny", "default", 300.0)]
+    assert [lease.released for lease in at.scheduler.leases] == [True]
+
+
+async def test_an_empty_request_with_a_keep_alive_of_0_lets_go_and_loads_nothing(house):
+    async with house(streams()) as at:
+        exchange = await asking(at.app, "/api/generate", keep_alive=0).end()
+
+    assert exchange.json["done_reason"] == "unload"
+    assert (exchange.json["done"], exchange.json["response"]) == (True, "")
+    assert at.scheduler.leases == []
+    assert at.scheduler.wishes == [("tiny", "default", 0.0)]
+
+
+async def test_a_wish_to_keep_the_model_goes_with_the_lease(house):
+    async with house(streams(*HELLO)) as at:
+        await asking(at.app, messages=HI, keep_alive=-1).end()
+        await asking(at.app, messages=HI).end()
+
+    assert at.scheduler.wishes == [("tiny", "default", -1.0)]
+
+
+async def test_the_version_is_one_that_clients_can_compare(house):
+    async with house(streams()) as at:
+        for method in ("GET", "HEAD"):
+            exchange = await Exchange(at.app, "/api/version", method=method).end()
+            assert exchange.status == 200
+
+    major, minor, patch = map(int, exchange.json["version"].split("."))
+    assert (major, minor, patch) >= (0, 6, 4)
+
+
+async def test_an_unknown_path_and_a_wrong_method_are_told_in_ollamas_form(house):
+    async with house(streams()) as at:
+        unknown = await Exchange(at.app, "/api/nothing", body=b"{}").end()
+        wrong = await Exchange(at.app, "/api/chat", method="GET", body=b"").end()
+
+    assert (unknown.status, wrong.status) == (404, 405)
+    assert "no endpoint" in unknown.json["error"]
+    assert wrong.header(b"allow") == b"POST"
+
+
+# What goes wrong
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "error"),
+    [
+        ({"messages": HI, "keep_alive": "soon"}, 400, "invalid duration"),
+        ({"messages": HI, "options": {"top_k": "x"}}, 400, 'option "top_k" must be of type'),
+        ({"messages": 7}, 400, "messages"),
+        ({"messages": HI, "stream": "no"}, 400, "stream"),
+        ({"model": "", "messages": HI}, 400, "model is required"),
+    ],
+)
+async def test_bad_input_is_refused_in_ollamas_form(house, fields, status, error):
+    async with house(streams(*HELLO)) as at:
+        exchange = await asking(at.app, **fields).end()
+
+    assert exchange.status == status
+    assert error in exchange.json["error"]
+    assert at.child.received == []
+    assert at.scheduler.held == []
+
+
+async def test_an_unknown_model_is_404_in_the_words_that_clients_look_for(house):
+    async with house(streams()) as at:
+        at.scheduler.refusal = Refused("model_not_found", "There is none.")
+        for fields in ({"messages": HI}, {"keep_alive": 0}):
+            exchange = await asking(at.app, model="x", **fields).end()
+            assert exchange.status == 404
+            assert exchange.json["error"] == 'model "x" not found, try pulling it first'
+
+
+async def test_a_full_queue_is_503_with_a_time_to_come_back(house):
+    async with house(streams()) as at:
+        at.scheduler.refusal = Refused("queue_full", "Too many.", retry_after_seconds=2.0)
+        exchange = await asking(at.app, messages=HI).end()
+
+    assert exchange.status == 503
+    assert exchange.header(b"retry-after") == b"2"
+    assert exchange.json == {"error": "Too many.", "code": "queue_full"}
+
+
+@pytest.mark.parametrize(
+    ("status", "told"), [("400 Bad Request", 400), ("500 Oh", 500), ("501 Not Implemented", 400)]
+)
+async def test_a_childs_own_error_is_told_in_ollamas_form(house, status, told):
+    error = {"error": {"code": 0, "message": "exceeds the available context size", "type": "x"}}
+    async with house(answers(error, status)) as at:
+        for stream in (True, False):
+            exchange = await asking(at.app, messages=HI, stream=stream).end()
+            assert exchange.status == told
+            assert exchange.json == {"error": "exceeds the available context size"}
+
+
+async def test_an_error_in_the_childs_stream_is_the_last_line(house):
+    go_on = asyncio.Event()
+
+    async def fails(request: Received, child: Connection) -> None:
+        await child.begin("text/event-stream")
+        await child.say(HELLO[1])
+        await go_on.wait()
+        await child.say(event({"error": {"message": "it broke", "code": 500}}))
+        await child.finish()
+
+    async with house(fails) as at:
+        exchange = asking(at.app, messages=HI)
+        await until(lambda: exchange.body)
+        go_on.set()
+        await exchange.end()
+        whole = await asking(at.app, messages=HI, stream=False).end()
+
+    first, last = lines_of(exchange.body)
+    assert first["message"]["content"] == "Hel"
+    assert last == {"error": "it broke"}
+    assert (whole.status, whole.json) == (500, {"error": "it broke"})
+
+
+async def test_a_child_that_dies_in_mid_answer_leaves_an_error_as_the_last_line(house):
+    async def dies(request: Received, child: Connection) -> None:
+        await child.begin("text/event-stream")
+        await child.say(HELLO[1])
+
+    async with house(dies) as at:
+        at.scheduler.endings = [CRASH, CRASH]
+        exchange = await asking(at.app, messages=HI).end()
+        whole = await asking(at.app, messages=HI, stream=False).end()
+
+    first, last = lines_of(exchange.body)
+    assert first["message"]["content"] == "Hel"
+    assert "died of signal 9" in last["error"]
+    assert "done" not in last
+    assert exchange.ended_well
+    assert whole.status == 502
+    assert "died" in whole.json["error"]
+
+
+async def test_a_stream_that_ends_without_a_word_is_an_error(house):
+    async with house(streams(HELLO[1])) as at:
+        whole = await asking(at.app, messages=HI, stream=False).end()
+        exchange = await asking(at.app, messages=HI).end()
+
+    assert whole.status == 502
+    assert "broke off" in whole.json["error"]
+    last = json.loads(exchange.body.splitlines()[-1])
+    assert "broke off" in last["error"]
+
+
+async def test_a_client_that_leaves_in_mid_answer_ends_its_generation(house):
+    closed = asyncio.Event()
+
+    async def script(request: Received, child: Connection) -> None:
+        await child.begin("text/event-stream")
+        await child.say(HELLO[1])
+        await child.until_closed()
+        closed.set()
+
+    async with house(script) as at:
+        exchange = asking(at.app, messages=HI)
+        await until(lambda: exchange.body)
+        exchange.leave()
+        await exchange.end()
+        await closed.wait()
+        await at.scheduler.until_all_released()
+
+
+async def test_a_client_that_does_not_read_holds_up_its_child_and_is_cut(house):
+    async def script(request: Received, child: Connection) -> None:
+        await child.begin("text/event-stream")
+        for _ in range(2000):
+            await child.say(delta(content="x" * 1000))
+        await child.finish()
+
+    async with house(script, slow_reader_timeout_seconds=0.2) as at:
+        exchange = asking(at.app, messages=HI)
+        await until(lambda: exchange.messages)
+        exchange.reading.clear()
+        with pytest.raises(Exception, match="does not read"):
+            await exchange.end()
+        assert len(exchange.messages) < 1000
+        await at.scheduler.until_all_released()
+
+
+@given(st.lists(st.integers(1, 600), max_size=12))
+def test_however_a_stream_is_cut_into_parts_the_same_is_told(cuts):
+    whole = b": a comment\n\n" + b"".join(HELLO).replace(b"\n", b"\r\n")
+    telling, told, at = Telling("m", is_chat=True, streams=True), b"", 0
+    for end in [*sorted(cuts), len(whole)]:
+        told += telling.heard(whole[at:end], is_stream=True)
+        at = max(at, end)
+    [last] = telling.end(Took(3.0, 1.0, 0.5))
+
+    said = [json.loads(line)["message"]["content"] for line in told.splitlines()]
+    assert "".join(said) == "Hello"
+    assert COUNTS.items() <= last.items()
+    assert (last["total_duration"], last["load_duration"]) == (3_000_000_000, 1_000_000_000)
