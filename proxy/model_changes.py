@@ -97,6 +97,8 @@ def model_in(body: bytes) -> str:
         raise Refused("invalid_request", "model must be a non-empty string") from error
     except msgspec.DecodeError as error:
         raise Refused("invalid_json", f"The body is not valid JSON: {error}.") from error
+    except RecursionError as error:
+        raise Refused("invalid_json", "The body's JSON is nested too deeply.") from error
     if not model:
         raise Refused("invalid_request", "model must be a non-empty string")
     return model

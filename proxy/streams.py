@@ -263,7 +263,7 @@ async def _ask_child(
             while part := await answer.more():
                 said += part
         held = _held(said)
-    except (UpstreamFailed, TimeoutError, msgspec.DecodeError):
+    except (UpstreamFailed, TimeoutError, msgspec.DecodeError, RecursionError):
         return []
     finally:
         answer.close()

@@ -43,6 +43,7 @@ class Streams(Protocol):
         ...
 
 
+_NOT_READ = (aiohttp.ClientError, OSError, TimeoutError, msgspec.DecodeError, RecursionError)
 _held = msgspec.json.Decoder(list[Held]).decode
 
 
@@ -58,7 +59,7 @@ class ChildStreams:
                 if answer.status != 200:
                     return None
                 return {held.conversation_id: held for held in _held(await answer.read())}
-        except (aiohttp.ClientError, OSError, TimeoutError, msgspec.DecodeError) as failure:
+        except _NOT_READ as failure:
             logger.debug("no look at the streams of %s: %s", address, failure)
             return None
 

@@ -52,7 +52,10 @@ async def test_an_unload_where_no_keys_are_asked_for(house):
     assert (exchange.status, exchange.json) == (200, {"success": True})
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{}", named(""), named(7), b"{" * 9])
+DEEP = b'{"x":' + b"[" * 5000 + b"]" * 5000 + b',"model":"tiny"}'
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", named(""), named(7), b"{" * 9, DEEP])
 async def test_a_body_that_names_no_model_does_nothing(house, body):
     async with house(unused) as h:
         exchange = await Exchange(h.app, "/models/load", body=body).end()

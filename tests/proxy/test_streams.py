@@ -370,11 +370,15 @@ async def garbage(received: Received, child: Connection) -> None:
     await child.answer(b"garbage")
 
 
+async def too_deep(received: Received, child: Connection) -> None:
+    await child.answer(b'[{"x":' + b"[" * 5000 + b"]" * 5000 + b"}]")
+
+
 async def silence(received: Received, child: Connection) -> None:
     await child.until_closed()
 
 
-@pytest.mark.parametrize("script", [garbage, silence])
+@pytest.mark.parametrize("script", [garbage, too_deep, silence])
 async def test_of_a_child_that_does_not_say_only_is_told_what_is_known_without_it(house, script):
     async with house(script) as h:
         child_at(h, "ended", "ended")

@@ -51,7 +51,12 @@ async def test_a_look_names_the_keys_and_tells_what_is_known_of_them():
 
 @pytest.mark.parametrize(
     "response",
-    [{"status": 500, "text": "[]"}, {"text": "garbage"}, {"text": '[{"conversation_id": 1}]'}],
+    [
+        {"status": 500, "text": "[]"},
+        {"text": "garbage"},
+        {"text": '[{"conversation_id": 1}]'},
+        {"text": '[{"x": ' + "[" * 5000 + "]" * 5000 + "}]"},
+    ],
 )
 async def test_a_child_that_says_nothing_of_use_does_not_say(response):
     async def answer(request: web.Request) -> web.Response:

@@ -10,6 +10,7 @@ import msgspec
 
 logger = logging.getLogger(__name__)
 
+_NOT_READ = (aiohttp.ClientError, OSError, TimeoutError, msgspec.DecodeError, RecursionError)
 _OUR_OWN_WANT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
@@ -60,7 +61,7 @@ async def get(address: str, path: str, seconds: float) -> object:
             if answer.status != 200:
                 return None
             return msgspec.json.decode(await answer.read())
-    except (aiohttp.ClientError, OSError, TimeoutError, msgspec.DecodeError) as failure:
+    except _NOT_READ as failure:
         logger.debug("no reading of %s: %s", address, failure)
         return None
 
