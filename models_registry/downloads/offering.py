@@ -13,6 +13,7 @@ from models_registry.errors import NotRegistered
 from models_registry.models import Alias, Download, Preset, Source
 from models_registry.naming import unique_name
 from models_registry.registration import register_model
+from models_registry.sources.discovery import FETCHED
 
 
 def offer(plan: Plan, row: Download) -> tuple[str, str]:
@@ -73,4 +74,6 @@ def _name_repository(preset: Preset, row: Download) -> None:
     repo = targets.hub_target(row.target).repo
     taken = Alias.objects.filter(name=repo).exists() or Preset.objects.filter(name=repo).exists()
     if not taken:
-        Alias.objects.create(name=repo, preset=preset)
+        alias = Alias(name=repo, preset=preset)
+        alias._change_reason = FETCHED  # type: ignore[attr-defined]  # simple_history reads it
+        alias.save()

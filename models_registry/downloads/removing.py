@@ -18,8 +18,10 @@ from models_registry.access import Asker
 from models_registry.downloads.places import models_folder
 from models_registry.errors import ManagementRefused
 from models_registry.model_paths import files_state
-from models_registry.models import Download, ModelFile, Preset, Source
+from models_registry.models import Alias, Download, ModelFile, Preset, Source
+from models_registry.sources.discovery import PASSED_ON
 from models_registry.sources.hf_cache import hub_cache
+from models_registry.sources.parts import PREFERRED
 
 REMOVABLE = (Source.CACHE, Source.DOWNLOAD)
 """Sources whose files Corral may delete: nobody else keeps them."""
@@ -66,6 +68,7 @@ def remove(
         presets = list(Preset.objects.select_for_update().filter(model_file=model_file))
         _check_presets(presets, unload=unload, cascade=cascade)
         shared = _still_needed(model_file, files)
+        _pass_on_short_names(presets)
         for row in (*presets, model_file):
             _delete_row(row, asker)
     for file in files:
@@ -83,6 +86,30 @@ def _one_of_several(model_file: ModelFile, name: str) -> Preset | None:
 def _delete_row(row: Model, asker: Asker) -> None:
     row._change_reason = asker.label  # type: ignore[attr-defined]  # simple_history reads it
     row.delete()
+
+
+def _pass_on_short_names(presets: list[Preset]) -> None:
+    """`user/repo` goes to a quantisation that is left, at once: clients may know no other name."""
+    for alias in Alias.objects.filter(preset__in=presets).select_related("preset"):
+        of_repository = alias.preset.source == Source.CACHE and alias.name == _repo_of(alias.preset)
+        if of_repository and (heir := _quantisation_left(alias.name, presets)):
+            alias.preset = heir
+            alias._change_reason = PASSED_ON  # type: ignore[attr-defined]
+            alias.save()
+
+
+def _quantisation_left(repo: str, going: list[Preset]) -> Preset | None:
+    """The one that a rescan would choose, of those whose files are there."""
+    there = Preset.objects.filter(
+        source=Source.CACHE, name__startswith=f"{repo}:", model_file__missing_since=None
+    ).exclude(pk__in=[preset.pk for preset in going])
+    left = {preset.name.rpartition(":")[2]: preset for preset in there.order_by("-name")}
+    first = next(iter(reversed(left.values())), None)
+    return next((left[tag] for tag in PREFERRED if tag in left), first)
+
+
+def _repo_of(preset: Preset) -> str:
+    return preset.name.rpartition(":")[0]
 
 
 def _check_writable(file: Path, roots: list[Path]) -> None:

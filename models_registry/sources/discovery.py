@@ -29,6 +29,10 @@ from models_registry.sources.reading import CALLED, Places, Reading, read_source
 REASON = "a rescan"
 """What the history keeps, whoever asked for the rescan."""
 
+PASSED_ON = "the quantisation that it led to was deleted"
+FETCHED = "a download"
+"""The same of short names that were passed on, or given to the first that was fetched."""
+
 MOST_NEW = 2000
 """New models in one transaction: while it lasts, half a second, nobody else can write."""
 
@@ -175,7 +179,7 @@ def _rows(with_file: bool) -> Rows:
     for name, options in from_ollama.values_list("name", "file_options"):
         presets[name].options = options
     aliases = dict(Alias.objects.order_by().values_list("name", "preset__model_file__path"))
-    return Rows(files, presets, aliases, _is_persons, _is_freed, presets_file=with_file)
+    return Rows(files, presets, aliases, _is_persons, _is_freed, _is_found, presets_file=with_file)
 
 
 def _is_persons(path: str) -> bool:
@@ -196,6 +200,13 @@ def _is_freed(alias: str) -> bool:
     return last.history_type != "-" or last.history_change_reason not in (
         WITH_ITS_OWNER, BY_PRESETS_FILE,
     )  # fmt: skip
+
+
+def _is_found(alias: str) -> bool:
+    """Whether Corral gave it, and nobody has changed it since: a person's stays where it is."""
+    history: Any = getattr(Alias, "history")  # noqa: B009
+    last = history.filter(name=alias).order_by("-history_id").first()
+    return last is not None and last.history_change_reason in (REASON, PASSED_ON, FETCHED)
 
 
 def _apply(made: Plan) -> None:
@@ -224,10 +235,23 @@ def _apply(made: Plan) -> None:
         ),
         REASON,
     )
-    names = set(made.new_aliases.values())
-    owners = {row.name: row.pk for row in _in_batches(Preset, "name", names)}
+    _give_aliases(made)
+
+
+def _give_aliases(made: Plan) -> None:
+    """Some of them are there, and led to what is gone."""
+    owners = {row.name: row.pk for row in _in_batches(Preset, "name", {*made.new_aliases.values()})}
+    there = _in_batches(Alias, "name", made.new_aliases)
+    for row in there:
+        row.preset_id = owners[made.new_aliases[row.name]]
+    bulk.update(there, ["preset"], REASON)
+    known = {row.name for row in there}
     bulk.create(
-        (Alias(name=alias, preset_id=owners[name]) for alias, name in made.new_aliases.items()),
+        (
+            Alias(name=alias, preset_id=owners[name])
+            for alias, name in made.new_aliases.items()
+            if alias not in known
+        ),
         REASON,
     )
 

@@ -51,14 +51,16 @@ class PresetRow:
 class Rows:
     """The registry: files by path, presets by name, the path that each alias leads to. `is_persons`
     says of a path whether somebody has chosen its projector or draft model by hand, `is_freed` of
-    an alias that is not there whether somebody took it away by hand. With a presets file, that file
-    lays its own options over what the sources say: they are not compared here."""
+    an alias that is not there whether somebody took it away by hand, `is_found` of one that is
+    there whether it is as a look at the sources made it. With a presets file, that file lays its
+    own options over what the sources say: they are not compared here."""
 
     files: dict[str, FileRow]
     presets: dict[str, PresetRow]
     aliases: dict[str, str]
     is_persons: Callable[[str], bool]
     is_freed: Callable[[str], bool]
+    is_found: Callable[[str], bool]
     presets_file: bool = False
 
 
@@ -280,12 +282,29 @@ class _Planner:
                 self._rows.aliases[alias] = found.path
 
     def _give_names(self, preset: PresetRow, found: FoundModel) -> None:
-        """Those that another one had which is gone: `user/repo`, of the quantisation it meant."""
+        """Those that another one had which is gone, or whose file is: `user/repo`, of the
+        quantisation it meant."""
         for alias in found.aliases:
-            is_taken = alias in self._rows.presets or alias in self._rows.aliases
-            if not is_taken and not self._rows.is_freed(alias):
+            if alias in self._rows.presets:
+                continue
+            path = self._rows.aliases.get(alias)
+            if path == found.path:
+                continue
+            is_free = (
+                not self._rows.is_freed(alias)
+                if path is None
+                else self._is_gone(path) and self._rows.is_found(alias)
+            )
+            if is_free:
                 self._plan.new_aliases[alias] = preset.name
                 self._rows.aliases[alias] = found.path
+
+    def _is_gone(self, path: str) -> bool:
+        """Of a file of the sources: it is not there, and its folder could be looked into."""
+        row = self._rows.files.get(path)
+        if row is None or row.source not in _TAKEN or path in self._finder:
+            return False
+        return not self._is_unknown(path) and not Path(path).exists()
 
     def _set_options(self, preset: PresetRow, found: FoundModel) -> None:
         self._plan.options[preset.name] = found.options

@@ -391,6 +391,49 @@ def test_the_short_name_goes_to_the_quantisation_that_is_left(stage: Stage) -> N
     assert not stage.scan().changed
 
 
+def test_the_short_name_leaves_a_quantisation_whose_file_was_removed_by_hand(stage: Stage) -> None:
+    for tag in ("Q8_0", "Q4_0"):
+        stage.hub.add("user/repo", f"m-{tag}.gguf")
+    stage.scan()
+    for link in stage.hub.folder.rglob("m-Q8_0.gguf"):
+        link.unlink()
+
+    stage.scan()
+
+    assert Alias.objects.get(name="user/repo").preset.name == "user/repo:Q4_0"
+    assert Preset.objects.filter(name="user/repo:Q8_0").exists()  # its file may come back
+    assert not stage.scan().changed
+
+    stage.hub.add("user/repo", "m-Q8_0.gguf")
+    stage.scan()
+    assert Alias.objects.get(name="user/repo").preset.name == "user/repo:Q4_0"
+
+
+def test_a_short_name_that_a_person_gave_stays_where_it_is(stage: Stage) -> None:
+    for tag in ("Q8_0", "Q4_0"):
+        stage.hub.add("user/repo", f"m-{tag}.gguf")
+    stage.scan()
+    Alias.objects.get().delete()
+    Alias.objects.create(name="user/repo", preset=Preset.objects.get(name="user/repo:Q8_0"))
+    for link in stage.hub.folder.rglob("m-Q8_0.gguf"):
+        link.unlink()
+
+    stage.scan()
+
+    assert Alias.objects.get().preset.name == "user/repo:Q8_0"
+
+
+def test_a_repository_that_cannot_be_looked_into_keeps_its_short_name(stage: Stage) -> None:
+    stage.hub.add("user/repo", "m-Q8_0.gguf")
+    stage.scan()
+    gone = stage.hub.folder.rename(stage.hub.folder.with_name("unmounted"))
+
+    stage.scan()
+    gone.rename(stage.hub.folder)
+
+    assert Alias.objects.get().preset.name == "user/repo:Q8_0"
+
+
 @pytest.mark.parametrize("how", ["deleted", "renamed", "taken"])
 def test_a_short_name_that_a_person_took_away_does_not_come_back(stage: Stage, how: str) -> None:
     stage.hub.add("user/repo", "m-Q8_0.gguf")

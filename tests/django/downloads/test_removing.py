@@ -9,8 +9,9 @@ import pytest
 from models_registry.access import Asker
 from models_registry.downloads import removing
 from models_registry.errors import ManagementRefused
-from models_registry.models import ModelFile, Preset
+from models_registry.models import Alias, ModelFile, Preset
 from models_registry.ports import PresetStatus
+from models_registry.tasks import rescan_sources
 from tests.django.registry_rows import FakeScheduler, away, use_scheduler
 
 from .conftest import GGUF, in_cache
@@ -56,6 +57,36 @@ def test_one_quantisation_goes_and_what_others_need_stays(
     assert len(names(folder / "blobs")) == 2
     assert [preset.name for preset in Preset.objects.all()] == ["team/m:Q4_0"]
     assert (snapshot / "mmproj-F16.gguf").read_bytes() == REPO["mmproj-F16.gguf"]
+
+
+def test_the_short_name_goes_to_a_quantisation_that_is_left_at_once(
+    stand_in, fetched, tmp_path: Path
+) -> None:
+    stand_in.repository("team/m", REPO)
+    fetched("team/m:Q8_0")
+    fetched("team/m:Q4_0")
+    assert Alias.objects.get(name="team/m").preset.name == "team/m:Q8_0"
+
+    remove("team/m:Q8_0")
+    assert Alias.objects.get(name="team/m").preset.name == "team/m:Q4_0"
+
+    remove("team/m:Q4_0")
+    assert not Alias.objects.exists()
+
+
+def test_the_short_name_leaves_what_was_fetched_and_removed_by_hand(
+    stand_in, fetched, tmp_path: Path
+) -> None:
+    stand_in.repository("team/m", REPO | {"m-F16.gguf": GGUF + b"f"})
+    for tag in ("Q8_0", "Q4_0", "F16"):
+        fetched(f"team/m:{tag}")
+    for left in ("Q8_0", "F16"):
+        assert Alias.objects.get(name="team/m").preset.name == f"team/m:{left}"
+        for link in in_cache(tmp_path, "team/m").rglob(f"m-{left}*.gguf"):
+            link.unlink()
+        rescan_sources()
+
+    assert Alias.objects.get(name="team/m").preset.name == "team/m:Q4_0"
 
 
 def test_with_the_last_one_the_repository_goes(stand_in, fetched, tmp_path: Path) -> None:

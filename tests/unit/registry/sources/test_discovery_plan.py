@@ -60,7 +60,9 @@ def registries(draw: st.DrawFn) -> Rows:
     aliases = {}
     if names and (spare := sorted(set("abcd") - {*names})) and draw(st.booleans()):
         aliases[spare[0]] = paths[0]
-    return Rows(files, presets, aliases, lambda path: False, lambda alias: False)
+    return Rows(
+        files, presets, aliases, lambda path: False, lambda alias: False, lambda alias: True
+    )
 
 
 def carried_out(reading: Reading, rows: Rows, most_new: int) -> list[Plan]:
