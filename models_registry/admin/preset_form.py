@@ -30,6 +30,7 @@ else:
     _PresetModelForm = forms.ModelForm
 
 UNSET = "unset: the engine's own default"
+_FIELDS_OF_THE_KEY = frozenset({"new_upstream_key", "forget_upstream_key"})
 
 
 class PresetForm(_PresetModelForm):
@@ -69,9 +70,15 @@ class PresetForm(_PresetModelForm):
         for policy_key in POLICY_KEYS.values():
             if policy_key.field in self.fields:
                 self._show_policy(policy_key, below.policy)
+        if not self.may_do_everything:
+            self._restrict()
         if "new_upstream_key" in self.fields:
             self._show_key()
-        for name in () if self.may_do_everything else self.fields.keys() & {*RESTRICTED}:
+
+    def _restrict(self) -> None:
+        for name in _FIELDS_OF_THE_KEY:  # on no page of theirs, but a POST may name them
+            self.fields.pop(name, None)
+        for name in self.fields.keys() & {*RESTRICTED}:
             field = self.fields[name]
             field.disabled = True
             field.help_text = format_html("{} Only superusers may edit them.", field.help_text)
@@ -154,7 +161,7 @@ class PresetForm(_PresetModelForm):
     def changed_data(self) -> list[str]:
         """With the column that the two fields of the key stand for."""
         changed = list(super().changed_data)
-        by_hand = {"new_upstream_key", "forget_upstream_key"}.intersection(changed)
+        by_hand = _FIELDS_OF_THE_KEY.intersection(changed)
         return [*changed, "upstream_key"] if by_hand else changed
 
     @contextlib.contextmanager

@@ -24,6 +24,7 @@ from models_registry.registration import register_model
 from models_registry.sources.discovery import rescan
 from models_registry.sources.reading import Places
 from routerproj.serve.first_run import some_model
+from tests.django.management import staff
 from tests.django.registry_rows import FakeScheduler, gguf, make_model_file, use_scheduler
 
 pytestmark = pytest.mark.django_db
@@ -332,6 +333,26 @@ def test_the_page_keeps_a_key_and_never_shows_it(admin_client: Client, var: Path
 
 
 # Remote servers in the pages ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sent", [{"new_upstream_key": "sk-other"}, {"forget_upstream_key": "on"}])
+def test_who_may_not_do_everything_neither_sets_nor_forgets_a_key(
+    client: Client, var: Path, sent: dict[str, str]
+) -> None:
+    preset = with_key()
+    client.force_login(staff("models_registry.change_preset"))
+    url = reverse("admin:models_registry_preset_change", args=[preset.pk])
+    form = {
+        "name": "far", "upstream_model": "theirs", "priority": "normal", "placement": "best",
+        "replicas": "1", "embeddings": "unknown", "load_on_startup": "unknown",
+        "seen_version": preset.version, "aliases-TOTAL_FORMS": 0, "aliases-INITIAL_FORMS": 0,
+    }  # fmt: skip
+    done = client.post(url, form | sent)
+    assert done.status_code == 302, done.context["errors"]
+
+    kept = Preset.objects.get()
+    assert kept.upstream_model == "theirs"
+    assert kept_secrets.read(kept.upstream_key) == kept_secrets.read(preset.upstream_key) != ""
 
 
 def test_the_page_of_a_remote_offers_nothing_that_only_a_child_can_do(
