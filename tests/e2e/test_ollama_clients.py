@@ -180,6 +180,21 @@ def test_what_is_loaded_is_listed_until_it_is_let_go(ollama: Client) -> None:
     )
 
 
+def test_no_client_lets_go_what_another_team_uses(serving: Gateway, ollama: Client) -> None:
+    made = serving.manage("createkey", "other", "--team", "blue")
+    key = made.stdout.split()[-1]
+    ollama.generate("beta", keep_alive="5m")
+    pid = serving.child_of("beta").pid
+    with Client(serving.base_url, headers={"Authorization": f"Bearer {key}"}) as other:
+        other.generate("beta", "x", options=FEW, keep_alive=0)
+        other.generate("beta", keep_alive=0)
+
+        [beta] = [model for model in other.ps().models if model.model == "beta:latest"]
+
+    assert beta.expires_at is not None
+    assert serving.child_of("beta").pid == pid
+
+
 def test_errors_are_those_that_clients_know(ollama: Client) -> None:
     image = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
     for ask, status, words in (
@@ -236,3 +251,22 @@ def test_langchain_chats_streams_and_embeds(serving: Gateway) -> None:
     assert answer.response_metadata["done_reason"] in ("stop", "length")
     assert any(chunk.response_metadata.get("done") for chunk in chunks)
     assert len(vectors.embed_query("one")) == 64
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_llama_index_chats_and_streams(serving: Gateway, ollama: Client) -> None:
+    from llama_index.core.llms import ChatMessage
+    from llama_index.llms.ollama import Ollama
+
+    options = {"num_predict": 4}
+    model = Ollama(
+        model="alpha", base_url=serving.base_url, client=ollama, additional_kwargs=options
+    )
+    asked = [ChatMessage(role="user", content="Hello")]
+
+    answer = model.chat(asked)
+    chunks = list(model.stream_chat(asked))
+
+    assert answer.raw["done_reason"] in ("stop", "length")
+    assert answer.raw["eval_count"] <= 4
+    assert chunks[-1].raw["done"]

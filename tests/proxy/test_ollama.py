@@ -379,6 +379,34 @@ async def test_a_child_that_dies_in_mid_answer_leaves_an_error_as_the_last_line(
     assert "died" in whole.json["error"]
 
 
+async def test_a_model_that_falls_silent_leaves_an_error_as_the_last_line(house):
+    async def falls_silent(request: Received, child: Connection) -> None:
+        await child.begin("text/event-stream")
+        await child.say(HELLO[1])
+        await child.until_closed()
+
+    async with house(falls_silent, between_tokens_timeout_seconds=0.2) as at:
+        exchange = await asking(at.app, messages=HI).end()
+        whole = await asking(at.app, messages=HI, stream=False).end()
+
+    assert "said nothing more" in lines_of(exchange.body)[-1]["error"]
+    assert whole.status == 504
+
+
+async def test_an_event_without_an_end_is_not_kept(house):
+    async def goes_on(request: Received, child: Connection) -> None:
+        await child.begin("text/event-stream")
+        for _ in range(10):
+            await child.say(b"data: " + b"x" * (1 << 20) + b"\n")
+        await child.finish()
+
+    async with house(goes_on) as at:
+        exchange = await asking(at.app, messages=HI).end()
+
+    assert exchange.status == 502
+    assert "event without an end" in exchange.json["error"]
+
+
 async def test_a_stream_that_ends_without_a_word_is_an_error(house):
     async with house(streams(HELLO[1])) as at:
         whole = await asking(at.app, messages=HI, stream=False).end()

@@ -494,3 +494,20 @@ async def test_a_shutdown_closes_what_is_kept_open(house):
         await asked(h)
         await h.app.drain(1.0)
         await until(lambda: not remote._tasks)
+
+
+async def test_ollamas_clients_reach_a_remote_as_openais_do(house):
+    async def says(received: Received, remote: RemoteConnection) -> None:
+        await remote.begin("text/event-stream")
+        await remote.say(STREAM)
+        await remote.finish()
+
+    body = json.dumps({"model": "far", "messages": [{"role": "user", "content": "x"}]}).encode()
+    async with gateway(house, says) as (h, remote):
+        exchange = await Exchange(h.app, "/api/chat", body=body).end()
+
+    first, last = map(json.loads, exchange.body.splitlines())
+    assert first["message"]["content"] == "a"
+    assert (last["done"], last["prompt_eval_count"], last["eval_count"]) == (True, 7, 3)
+    assert last["total_duration"] >= last["eval_duration"] >= 0
+    assert remote.received[0].line == "POST /v1/chat/completions HTTP/1.1"

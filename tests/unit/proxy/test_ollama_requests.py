@@ -130,6 +130,39 @@ def test_whatever_options_say_they_are_read_or_refused(options):
     json.dumps(found.sampling)
 
 
+AT_LOAD = ["num_ctx", "num_gpu", "num_batch", "main_gpu", "num_thread", "use_mmap", "use_mlock"]
+CHILDS_OWN = {
+    "model", "stream", "stream_options", "messages", "prompt", "input_prefix", "input_suffix",
+    "max_tokens", "n_predict", "n_keep", "temperature", "top_k", "top_p", "min_p", "typical_p",
+    "repeat_last_n", "repeat_penalty", "presence_penalty", "frequency_penalty", "mirostat",
+    "mirostat_tau", "mirostat_eta", "seed", "stop", "input", "encoding_format", "embd_normalize",
+}  # fmt: skip
+"""What a request may say to a child that runs: nothing of how it was loaded."""
+
+
+@given(
+    st.sampled_from(["/api/chat", "/api/generate", "/api/embed", "/api/embeddings"]),
+    st.dictionaries(
+        st.sampled_from([*AT_LOAD, "num_predict", "top_k", "shift", "cache_prompt", "n_ctx"]),
+        st.integers(-2, 5) | st.booleans(),
+        max_size=5,
+    ),
+    st.booleans(),
+)
+def test_no_request_says_anything_to_the_child_of_how_it_is_loaded(path, options, raw):
+    content = {"prompt": "a", "input": "a", "messages": [{"role": "user", "content": "a"}]}
+    body = {**content, "raw": raw, "options": options, "truncate": False, "shift": True}
+    outcome = planned(path, json.dumps(body).encode(), "m")
+
+    if isinstance(outcome, Refused):
+        assert "must be of type" in outcome.message
+        return
+    asked, sent = outcome
+    assert set(json.loads(sent)) <= CHILDS_OWN
+    named = set(asked.ignored.decode().split(", ")) - {""}
+    assert named == set(options) - {"num_predict", "top_k"}
+
+
 # chat
 
 
