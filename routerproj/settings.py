@@ -18,6 +18,7 @@ from models_registry.remote_addresses import check_proxy
 from routerproj.admin_look import UNFOLD as UNFOLD
 from routerproj.environment import Environment
 from routerproj.logs import logging_config
+from routerproj.ollama_environment import ollama_defaults
 from routerproj.secret import (
     UnusableStateFolder,
     close_to_others,
@@ -30,6 +31,8 @@ from scheduler.runtime.devices.limits import parse_budgets, parse_margins
 BASE_DIR = Path(__file__).resolve().parent.parent
 
 environ.Env.read_env(BASE_DIR / ".env")  # what the environment already has wins over the file
+CORRAL_OLLAMA_DEFAULTS = ollama_defaults(os.environ)
+os.environ.update(CORRAL_OLLAMA_DEFAULTS.variables)
 env = Environment(os.environ)
 
 # Where state lives -----------------------------------------------------------

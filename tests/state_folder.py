@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 
 os.environ["CORRAL_HF_CACHE"] = "0"  # nor at what whoever runs them has downloaded
+for _name in [name for name in os.environ if name.startswith("OLLAMA_")]:
+    del os.environ[_name]  # they count as defaults
 os.environ["CORRAL_VAR"] = str(
     Path(__file__).resolve().parent / ".cache" / f"var{os.environ.get('CORRAL_TESTS', '')}"
 )

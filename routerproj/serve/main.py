@@ -150,6 +150,8 @@ def run(options: ServeOptions, command_line: Mapping[str, str], output: Output) 
         url = url_of(listeners[0])
         ollama = url_of(listeners[1]) if len(listeners) > 1 else ""
         output.say(f"Corral starts at {url}, its state in {settings.CORRAL_VAR}")
+        for line in settings.CORRAL_OLLAMA_DEFAULTS.lines:
+            output.say(f"  {line}")
         _warn(output)
         first_run.prepare_database()
         credentials = first_run.first_credentials()

@@ -94,7 +94,9 @@ print(settings.CORRAL_PORT, settings.CORRAL_MODELS_MAX, settings.CORRAL_MODELS_A
 def settings_with(
     var: Path, program: str = SETTINGS, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("CORRAL_", "LLAMA_"))}
+    kept = {
+        k: v for k, v in os.environ.items() if not k.startswith(("CORRAL_", "LLAMA_", "OLLAMA_"))
+    }
     return subprocess.run(
         [sys.executable, "-c", program],
         env=kept | {"CORRAL_VAR": str(var)} | variables,
@@ -116,6 +118,17 @@ def test_llama_cpps_names_set_the_router_too(tmp_path: Path) -> None:
     )
 
     assert done.stdout == "1234 2 False ['a', 'b'] False\n"
+
+
+def test_ollamas_names_are_defaults_below_llama_cpps(tmp_path: Path) -> None:
+    ollamas = {"OLLAMA_MAX_LOADED_MODELS": "7", "OLLAMA_NUM_PARALLEL": "2"}
+    program = "import os; from routerproj import settings\n" + (
+        "print(settings.CORRAL_MODELS_MAX, os.environ['LLAMA_ARG_N_PARALLEL'])"
+    )
+
+    assert settings_with(tmp_path, program, **ollamas).stdout == "7 2\n"
+    above = settings_with(tmp_path, program, **ollamas, LLAMA_ARG_MODELS_MAX="3")
+    assert above.stdout == "3 2\n"
 
 
 def test_a_state_folder_is_made_for_its_owner_only(tmp_path: Path) -> None:

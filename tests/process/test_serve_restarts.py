@@ -19,7 +19,9 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     folder = tmp_path_factory.mktemp("restarts")
-    with served(folder, "--web-workers", "2", "--ollama-port", "0") as gateway:
+    with served(
+        folder, "--web-workers", "2", "--ollama-port", "0", OLLAMA_LOAD_TIMEOUT="10m"
+    ) as gateway:
         yield gateway
 
 
@@ -32,6 +34,14 @@ def test_a_process_that_was_killed_is_started_again(running: Gateway, role: str)
     eventually(lambda: len(running.processes(role)) == number, f"{role} is back", 60)
     running.wait_ready()
     assert killed not in [process.pid for process in running.processes(role)]
+
+
+def test_what_counts_of_ollamas_variables_is_said_once(running: Gateway) -> None:
+    told = [line for line in running.output if "OLLAMA_LOAD_TIMEOUT" in line]
+
+    assert [line.strip() for line in told] == [
+        "OLLAMA_LOAD_TIMEOUT=10m counts as CORRAL_LOAD_STALL=600"
+    ]
 
 
 def test_ollamas_port_outlives_the_web_processes(running: Gateway) -> None:

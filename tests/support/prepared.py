@@ -112,7 +112,7 @@ def keep_measurements(var: Path) -> None:
 def clean_environment() -> dict[str, str]:
     """This process's environment without what would configure a gateway, and without the models
     that whoever runs the tests has downloaded."""
-    ours = ("CORRAL_", "LLAMA_", "DJANGO_", "DATABASE_URL", "PYTEST_")
+    ours = ("CORRAL_", "LLAMA_", "OLLAMA_", "DJANGO_", "DATABASE_URL", "PYTEST_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     return kept | {"CORRAL_HF_CACHE": "0"}
 
