@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from proxy.body import Body
 from proxy.endpoints import Endpoint
 from proxy.keys import Caller
 from proxy.relay import Relay
-from proxy.watch import Receive, Watch
+from proxy.watch import CLIENT_GONE, Receive, Watch
 
 
 @dataclass(slots=True)
@@ -22,6 +23,12 @@ class Request:
     send: Send
     id: str
     headers: list[tuple[bytes, bytes]]
+
+    @property
+    def gone(self) -> asyncio.Future[None] | None:
+        """Done when the client has left, where the server says it so."""
+        found: asyncio.Future[None] | None = self.scope.get("extensions", {}).get(CLIENT_GONE)
+        return found
 
 
 @dataclass(slots=True)

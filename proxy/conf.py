@@ -23,6 +23,7 @@ class ProxyConfig:
     models_autoload: bool = True
     models_max: int = 4
     max_body: int = 128 << 20
+    max_upload: int = 64 << 30
     retry_body: int = 8 << 20
     body_memory: int = 256 << 20
     spool_limit: int = 16 << 30
@@ -62,6 +63,7 @@ def proxy_config() -> ProxyConfig:
         models_autoload=settings.CORRAL_MODELS_AUTOLOAD,
         models_max=max(0, settings.CORRAL_MODELS_MAX),
         max_body=settings.CORRAL_MAX_BODY,
+        max_upload=settings.CORRAL_MAX_UPLOAD,
         retry_body=settings.CORRAL_RETRY_BODY,
         body_memory=settings.CORRAL_BODY_MEMORY,
         spool_limit=settings.CORRAL_SPOOL_LIMIT,

@@ -43,6 +43,7 @@ from proxy.keys import Caller, KeyRing
 from proxy.model_changes import ModelChanges
 from proxy.model_loading import ModelLoading
 from proxy.ollama.front import Ollama
+from proxy.ollama.managing import ModelManagement
 from proxy.ollama.relay import OllamaRelay
 from proxy.parsing import Parsing
 from proxy.relay import AnswerCut, Reader, Relay
@@ -53,7 +54,7 @@ from proxy.sockets import Sockets
 from proxy.stickiness import sticky_of
 from proxy.streams import Streams, asked_ids, look_up, stop_stream
 from proxy.underway import UnderWay
-from proxy.watch import CLIENT_GONE, Cause, Interrupted, Receive, Watch
+from proxy.watch import Cause, Interrupted, Receive, Watch
 from scheduler.client import Conversation, SchedulerClient
 from scheduler.protocol import Refused
 
@@ -89,6 +90,7 @@ class GatewayApp:
         self._events: ModelEvents | None = None
         self._carriers: Carriers | None = None
         self._under_way = UnderWay()
+        self._management = ModelManagement(self._config, self._changes, self._under_way)
         self._outliving = Outliving()
         self._streams = Streams(self._config)
         self._parsing = Parsing()
@@ -115,7 +117,7 @@ class GatewayApp:
                 caller = Caller("")
             else:
                 caller = await self._keys.identify(request.headers)
-            if endpoint.kind not in {*CARRIED, *CONVERSING, Kind.EVENTS}:
+            if endpoint.kind not in {*CARRIED, *CONVERSING, Kind.EVENTS, Kind.MANAGE}:
                 await self._answer(endpoint, caller, request)
                 return
         except Refused as refused:
@@ -128,6 +130,8 @@ class GatewayApp:
             return
         if endpoint.kind is Kind.EVENTS:
             await self._tell_events(request)
+        elif endpoint.kind is Kind.MANAGE:
+            await self._management(endpoint, request)
         else:
             await self._forward(endpoint, caller, request)
 
@@ -140,6 +144,7 @@ class GatewayApp:
         await self._ollama.close()
         await self._models.close()
         await self._downloads.close()
+        await self._management.close()
         await self._changes.close()
         if self._events is not None:
             await self._events.close()
@@ -157,8 +162,7 @@ class GatewayApp:
         await self.close()
 
     async def _started(self) -> Carriers:
-        if self._under_way.draining.is_set():
-            raise Refused("shutting_down", "The gateway is shutting down.", retry_after_seconds=5.0)
+        self._under_way.refuse_while_draining()
         if self._carriers is None:
             self._carriers = Carriers(
                 self._config,
@@ -214,7 +218,7 @@ class GatewayApp:
         task = asyncio.current_task()
         assert task is not None
         watch = Watch(task)
-        watch.follow(request.receive, request.scope.get("extensions", {}).get(CLIENT_GONE))
+        watch.follow(request.receive, request.gone)
         watch.queued = True  # at a stop it ends at once
         send, told = request.send, request.id.encode()
         with self._under_way.one(watch):
@@ -286,7 +290,7 @@ class GatewayApp:
         body = carriage.body = await read_body(
             request.receive, request.headers, config, watch, self._room
         )
-        watch.follow(request.receive, request.scope.get("extensions", {}).get(CLIENT_GONE))
+        watch.follow(request.receive, request.gone)
         query: bytes = request.scope["query_string"]
         if carriage.endpoint.kind in CONVERSING:
             await self._converse(carriage, body, query)

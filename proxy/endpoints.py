@@ -33,6 +33,7 @@ class Kind(StrEnum):
     LOOKUP = auto()
     OLLAMA = auto()  # a child, to whom it is translated
     OLLAMA_SAYS = auto()  # the gateway, in Ollama's words
+    MANAGE = auto()  # what clients of Ollama change
 
 
 CARRIED = frozenset({Kind.FORWARD, Kind.LOOK, Kind.OLLAMA})
@@ -116,6 +117,13 @@ FORMS = ("/v1/audio/transcriptions", "/audio/transcriptions")
 LOOKS = ("/metrics", "/slots", "/lora-adapters")
 OLLAMAS = ("/api/chat", "/api/generate", "/api/embed", "/api/embeddings")
 OLLAMA_SAYS = ("/api/version", "/api/tags", "/api/ps")
+BLOBS = "/api/blobs/"
+MANAGED = (
+    ("/api/pull", "POST"),
+    ("/api/create", "POST"),
+    ("/api/copy", "POST"),
+    ("/api/delete", "DELETE"),
+)
 CONTROLS = ("/v1/chat/completions/control",)
 
 REFUSED: dict[tuple[str, str], str] = {
@@ -126,9 +134,16 @@ REFUSED: dict[tuple[str, str], str] = {
     ("POST", "/tools"): "tools would run on this machine",
     ("GET", "/cors-proxy"): "it would fetch what the client names, from inside this network",
     ("POST", "/cors-proxy"): "it would fetch what the client names, from inside this network",
+    ("POST", "/api/push"): "models are published by other programs: copy the file by hand",
+    ("POST", "/api/me"): "it is about an account with Ollama's cloud",
+    ("POST", "/api/signout"): "it is about an account with Ollama's cloud",
+    ("DELETE", "/api/user/keys/"): "it is about an account with Ollama's cloud",
+    ("POST", "/api/experimental/web_search"): "it would search the web through Ollama's cloud",
+    ("POST", "/api/experimental/web_fetch"): "it would fetch what the client names, from inside "
+    "this network",
 }
-"""What llama.cpp has and this gateway never will, and why. A path that ends with a slash stands for
-all below it."""
+"""What llama.cpp or Ollama has and this gateway never will, and why. A path that ends with a slash
+stands for all below it."""
 
 SOCKETS = {"/v1/realtime": Kind.FORWARD, "/models/ws": Kind.EVENTS}
 """WebSockets; for them the address is not for HTTP."""
@@ -166,6 +181,8 @@ def _endpoints() -> Iterator[Endpoint]:
     for path in OLLAMA_SAYS:
         yield _endpoint(Kind.OLLAMA_SAYS, path)
     yield _endpoint(Kind.OLLAMA_SAYS, "/api/show", ("POST",))
+    for path, method in MANAGED:
+        yield _endpoint(Kind.MANAGE, path, (method,))
     yield _endpoint(Kind.PROPS, "/props")
     yield _endpoint(Kind.HEALTH, "/health", public=True)
     yield _endpoint(Kind.HEALTH, "/v1/health", public=True)
@@ -181,13 +198,12 @@ CHANGES: dict[tuple[str, str], Endpoint] = {
 PROPS_OF_MODEL = _endpoint(Kind.LOOK, "/props")
 
 _REFUSED_PATHS = frozenset(path for _, path in REFUSED)
+_BELOW = tuple(path for path in _REFUSED_PATHS if path.endswith("/"))
 
 
 def is_known_path(path: str) -> bool:
     """Whether the gateway answers for it, if only to say why not."""
-    return (
-        path in ENDPOINTS or path in SOCKETS or path in _REFUSED_PATHS or path.startswith("/slots/")
-    )
+    return path in ENDPOINTS or path in SOCKETS or path in _REFUSED_PATHS or path.startswith(_BELOW)
 
 
 def model_named(path: str) -> str:
@@ -205,6 +221,8 @@ def find_endpoint(path: str, method: str) -> Endpoint:
     endpoint = ENDPOINTS.get(path)
     if endpoint is None and model_named(path):
         endpoint = _endpoint(Kind.MODEL, path)
+    if endpoint is None and path.startswith(BLOBS):
+        endpoint = _endpoint(Kind.MANAGE, path, ("HEAD", "POST"))
     if endpoint is not None and method in endpoint.methods:
         return endpoint
     if (why := _refused(path, method)) is not None:
@@ -218,6 +236,5 @@ def find_endpoint(path: str, method: str) -> Endpoint:
 
 
 def _refused(path: str, method: str) -> str | None:
-    if path.startswith("/slots/"):
-        path = "/slots/"
-    return REFUSED.get((method, path))
+    below = next((each for each in _BELOW if path.startswith(each)), path)
+    return REFUSED.get((method, below))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -26,6 +26,8 @@ from scheduler.protocol import Refused
 
 LARGEST_BODY = 64 << 10
 
+T = TypeVar("T")
+
 
 class ModelChanges:
     """Each is done in a thread of its own: a disk may be slow."""
@@ -37,13 +39,13 @@ class ModelChanges:
         """Raises Refused."""
         asker = await self.asker_of(headers)
         name = model_in(await small_body(receive, seconds))
-        await self._do(partial(_fetch, name, asker))
+        await self.do(partial(_fetch, name, asker))
         return {"success": True}
 
     async def remove(self, headers: RawHeaders, query: bytes) -> dict[str, Any]:
         """Raises Refused."""
         asker = await self.asker_of(headers)
-        await self._do(partial(_remove, address_query(query), asker))
+        await self.do(partial(remove_model, address_query(query), asker))
         return {"success": True}
 
     async def close(self) -> None:
@@ -53,9 +55,10 @@ class ModelChanges:
         """Whose admin key it is. Raises Refused."""
         return await self._thread.run(partial(by_headers, headers))
 
-    async def _do(self, change: Callable[[], None]) -> None:
+    async def do(self, change: Callable[[], T]) -> T:
+        """In the thread for changes. Raises Refused."""
         try:
-            await self._thread.run(change)
+            return await self._thread.run(change)
         except ManagementRefused as refused:
             raise Refused(refused.code, refused.message) from refused
 
@@ -72,7 +75,7 @@ def _fetch(name: str, asker: Asker) -> None:
         raise Refused(code, refused.message) from refused
 
 
-def _remove(name: str, asker: Asker) -> None:
+def remove_model(name: str, asker: Asker) -> None:
     """What runs ends its answers. A download that is under way is cancelled."""
     preset = Preset.objects.select_related("model_file").filter(name=name).first()
     if preset is None:
@@ -104,8 +107,8 @@ def model_in(body: bytes) -> str:
     return model
 
 
-async def small_body(receive: Receive, seconds: float) -> bytes:
-    """A small one, whole."""
+async def small_body(receive: Receive, seconds: float, most: int = LARGEST_BODY) -> bytes:
+    """A small one, whole: of `most` bytes. Raises Refused."""
     body = b""
     try:
         async with asyncio.timeout(seconds):
@@ -113,10 +116,8 @@ async def small_body(receive: Receive, seconds: float) -> bytes:
                 message = await receive()
                 part: bytes = message.get("body", b"")
                 body += part
-                if len(body) > LARGEST_BODY:
-                    raise Refused(
-                        "body_too_large", f"The body is larger than {LARGEST_BODY} bytes."
-                    )
+                if len(body) > most:
+                    raise Refused("body_too_large", f"The body is larger than {most} bytes.")
                 if not message.get("more_body", False):
                     return body
     except TimeoutError as error:

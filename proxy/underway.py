@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from proxy.watch import Cause, Watch
+from scheduler.protocol import Refused
 
 CUT_SECONDS = 1.0
 """After the drain timeout: what the last words to the clients may take."""
@@ -19,6 +20,11 @@ class UnderWay:
         self._watches: set[Watch] = set()
         self._none = asyncio.Event()
         self._none.set()
+
+    def refuse_while_draining(self) -> None:
+        """Raises Refused."""
+        if self.draining.is_set():
+            raise Refused("shutting_down", "The gateway is shutting down.", retry_after_seconds=5.0)
 
     @contextmanager
     def one(self, watch: Watch) -> Iterator[None]:

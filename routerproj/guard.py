@@ -34,6 +34,7 @@ class ConnectionCut(Exception):
     The reason is in the log already (logs.py keeps the servers from telling it again)."""
 
 
+UPLOADS = "/api/blobs/"
 SLOWEST_BODY = 1024
 """Bytes per second, beyond the time that any body may take."""
 
@@ -44,11 +45,13 @@ class GuardConfig:
     reached without one, and `open_origins` the pages that may call it. `max_form` is the limit of
     what Django reads, the admin's forms and the management API: it keeps bodies before it knows
     who sends them. `django_hosts` are those under which Django's paths may be reached; None leaves
-    it to Django. `max_sockets` are the WebSockets that may be open at once."""
+    it to Django. `max_upload` is the limit of model files, which go to the disk as they come.
+    `max_sockets` are the WebSockets that may be open at once."""
 
     max_body: int
     body_timeout_seconds: float
     max_form: int | None = None
+    max_upload: int | None = None
     open_hosts: tuple[str, ...] | None = None
     open_origins: tuple[str, ...] = ()
     django_hosts: tuple[str, ...] | None = None
@@ -63,6 +66,8 @@ class Guard:
         self._config = config
         form = config.max_body if config.max_form is None else config.max_form
         self._form_config = replace(config, max_body=min(config.max_body, form))
+        upload = config.max_body if config.max_upload is None else config.max_upload
+        self._upload_config = replace(config, max_body=upload)
         self._is_gateway_path = is_gateway_path
         self._sockets = 0
 
@@ -79,6 +84,8 @@ class Guard:
         token = request_id.set(identifier)
         gateway = self._is_gateway_path(scope["path"])
         config = self._config if gateway else self._form_config
+        if scope["path"].startswith(UPLOADS):
+            config = self._upload_config
         plain = not gateway and rules.wants_a_page(scope)
         exchange = Exchange(identifier, receive, send, config, plain=plain)
         try:

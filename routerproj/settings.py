@@ -156,6 +156,8 @@ CORRAL_API_KEYS = env.words("CORRAL_API_KEYS", "LLAMA_API_KEY")
 """Keys from the command line; they belong to the default team."""
 CORRAL_CORS_ORIGINS = env.words("CORRAL_CORS_ORIGINS", "LLAMA_ARG_CORS_ORIGINS")
 CORRAL_MAX_BODY = env.whole("CORRAL_MAX_BODY", default=128 << 20, least=1024)
+CORRAL_MAX_UPLOAD = env.whole("CORRAL_MAX_UPLOAD", default=64 << 30, least=1024)
+"""Of a model file that an admin key hands over (POST /api/blobs)."""
 CORRAL_RETRY_BODY = env.whole("CORRAL_RETRY_BODY", default=8 << 20)
 CORRAL_BODY_MEMORY = env.whole("CORRAL_BODY_MEMORY", default=256 << 20)
 """Of all bodies together, per web process; beyond it they go to files at once."""

@@ -55,6 +55,7 @@ class Wiring:
             cast(Application, get_asgi_application()),
             GuardConfig(
                 max_body=settings.CORRAL_MAX_BODY,
+                max_upload=settings.CORRAL_MAX_UPLOAD,
                 max_form=settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
                 body_timeout_seconds=settings.CORRAL_BODY_TIMEOUT,
                 open_hosts=tuple(settings.ALLOWED_HOSTS) if settings.CORRAL_NO_AUTH else None,

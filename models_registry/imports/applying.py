@@ -13,6 +13,7 @@ from models_registry.access import Asker
 from models_registry.errors import ManagementRefused
 from models_registry.imports.plan import ImportReport, Plan, PlannedGroup, PlannedPreset, Skipped
 from models_registry.models import Group, ModelFile, Preset
+from models_registry.spellings import spellings
 from models_registry.staging import Staging, imported
 
 PERMISSIONS = tuple(
@@ -99,23 +100,13 @@ def _taken(name: str, staging: Staging) -> str:
 
 def _like(name: str, staging: Staging) -> Preset:
     """By the name as it is written, or as Ollama and the Hugging Face cache show it."""
-    for shown in (*_spellings(name), *_only_one_of(name, staging)):
+    for shown in (*spellings(name), *_only_one_of(name, staging)):
         found = staging.preset(staging.aliases.get(shown, shown))
         if found is not None:
             return found
     raise _Conflict(
         f"no model here is called {name}: download it, or rescan the sources, and import again"
     )
-
-
-def _spellings(name: str) -> Iterator[str]:
-    yield name
-    shown = name.removeprefix("registry.ollama.ai/").removeprefix("library/")
-    shown = shown.removesuffix(":latest")
-    yield shown
-    shown = shown.removeprefix("hf.co/").removeprefix("huggingface.co/")
-    repository, colon, tag = shown.partition(":")
-    yield f"{repository}{colon}{tag.upper()}"  # the cache's are named so, whoever asked how
 
 
 def _only_one_of(repository: str, staging: Staging) -> Iterator[str]:

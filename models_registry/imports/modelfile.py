@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,11 +61,7 @@ def plan(text: str, name: str, *, folder: Path | None = None) -> Plan:
     paths in it start from. Raises ImportRefused."""
     if problem := name_problem(name):
         raise ImportRefused(f"the name {name[:70]!r} cannot be taken: {problem}")
-    try:
-        catalogue = engine_catalogue(llama_server())
-    except EngineMissing as error:
-        raise ImportRefused(f"its options cannot be checked now: {error}") from error
-    planning = _Planning(catalogue, folder)
+    planning = _Planning(_catalogue(), folder)
     for instruction in instructions(text):
         planning.take(instruction)
     return planning.plan(name)
@@ -101,6 +97,23 @@ def _to_closing_quotes(lines: list[str], at: int, value: str, number: int) -> tu
     return at, before + "\n".join(parts)
 
 
+def parameters_of(parameters: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """(fields of a preset, sentences on what is not taken) of parameters that come as values, not
+    as a text. Raises ImportRefused."""
+    planning = _Planning(_catalogue(), None)
+    for name, value in parameters.items():
+        for each in value if isinstance(value, list) else [value]:
+            planning.take_value(name, each)
+    return planning.fields()
+
+
+def _catalogue() -> Catalogue:
+    try:
+        return engine_catalogue(llama_server())
+    except EngineMissing as error:
+        raise ImportRefused(f"its options cannot be checked now: {error}") from error
+
+
 class _Planning:
     def __init__(self, catalogue: Catalogue, folder: Path | None) -> None:
         self._catalogue = catalogue
@@ -130,11 +143,7 @@ class _Planning:
     def plan(self, name: str) -> Plan:
         if not self._files.get("model") and not self._like:
             raise ImportRefused("a Modelfile has a line FROM, and this has none")
-        if mode := self._old.load_mode():
-            self._options["load-mode"] = mode[0]
-        fields, notes = fields_of(self._options)
-        if self._defaults:
-            fields["request_defaults"] = self._defaults
+        fields, notes = self.fields()
         preset = PlannedPreset(
             name,
             model=self._files.get("model", ""),
@@ -144,7 +153,28 @@ class _Planning:
             inherits=bool(self._like),
             fields=fields,
         )
-        return Plan(presets=(preset,), notes=(*self._notes, *notes))
+        return Plan(presets=(preset,), notes=tuple(notes))
+
+    def fields(self) -> tuple[dict[str, Any], list[str]]:
+        """Of the preset, and what is to be said."""
+        if mode := self._old.load_mode():
+            self._options["load-mode"] = mode[0]
+        fields, notes = fields_of(self._options)
+        if self._defaults:
+            fields["request_defaults"] = self._defaults
+        return fields, [*self._notes, *notes]
+
+    def take_value(self, name: str, value: object) -> None:
+        """Of a parameter."""
+        if isinstance(value, str) and name != "stop":
+            value = _value(value)
+        if not isinstance(value, str | int | float):
+            self._notes.append(f"parameter {name} is not taken: it is no text, number or switch")
+            return
+        try:
+            self._take_named(name.lower(), value)
+        except OptionError as error:
+            self._notes.append(f"parameter {name} is not taken: {error.message}")
 
     def _say(self, line: int, text: str) -> None:
         self._notes.append(f"line {line}: {text}")
