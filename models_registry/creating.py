@@ -14,10 +14,11 @@ from models_registry.downloads import uploads
 from models_registry.errors import ManagementRefused
 from models_registry.imports.modelfile import NOT_TAKEN, parameters_of
 from models_registry.models import Preset, Source
+from models_registry.names import spellings
 from models_registry.naming import name_problem
 from models_registry.options.preset_options import COLUMNS
 from models_registry.registration import register_model
-from models_registry.spellings import preset_called, spellings
+from models_registry.spellings import preset_called
 
 _UNSET: Mapping[str, Any] = {
     **dict.fromkeys(COLUMNS),

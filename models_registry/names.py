@@ -6,7 +6,7 @@ that nobody has and for requests that name none.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 from models_registry.naming import LONGEST_NAME, name_problem
 
@@ -50,6 +50,21 @@ def twin_of(name: str) -> str:
     return f"{name}{LATEST}" if name and ":" not in name else ""
 
 
+def spellings(name: str) -> Iterator[str]:
+    """The ways in which clients of Ollama write it, as it stands first: with its registry, with
+    the hub before a repository of Hugging Face, whose quantisation the cache writes in capitals."""
+    yield name
+    shown = name.removeprefix("registry.ollama.ai/").removeprefix("library/")
+    for each in (twin_of(name), shown, twin_of(shown)):
+        if each:
+            yield each
+    shown = shown.removesuffix(LATEST).removeprefix("hf.co/").removeprefix("huggingface.co/")
+    repository, colon, tag = shown.partition(":")
+    if "/" in repository:
+        yield shown
+        yield f"{repository}{colon}{tag.upper()}"
+
+
 class Names:
     """Those of one state of the registry. `coming` ones are taken, but not there yet: neither a
     pattern nor the default answers for them."""
@@ -77,10 +92,10 @@ class Names:
             return exact
         if name in self._presets or (name and name in self._coming):
             return name
-        if (twin := twin_of(name)) in self._presets:
-            return twin
+        written = next((each for each in spellings(name) if each in self._presets), "")
         return (
-            wildcard
+            written
+            or wildcard
             or pattern_for(name, self._patterns)
             or default
             or (ANY if ANY in self._presets else name)

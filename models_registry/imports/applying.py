@@ -13,7 +13,7 @@ from models_registry.access import Asker
 from models_registry.errors import ManagementRefused
 from models_registry.imports.plan import ImportReport, Plan, PlannedGroup, PlannedPreset, Skipped
 from models_registry.models import Group, ModelFile, Preset
-from models_registry.spellings import spellings
+from models_registry.names import spellings
 from models_registry.staging import Staging, imported
 
 PERMISSIONS = tuple(

@@ -20,8 +20,8 @@ from models_registry.downloads.removing import REMOVABLE
 from models_registry.errors import ImportRefused, ManagementRefused, NotRegistered
 from models_registry.imports.applying import told_of
 from models_registry.models import Alias, Download, Preset, Source
+from models_registry.names import spellings
 from models_registry.sources.reading import CALLED
-from models_registry.spellings import spellings
 from proxy.answers import Header, Send, send_refusal
 from proxy.carriage import Request
 from proxy.conf import ProxyConfig

@@ -113,3 +113,25 @@ def test_of_two_that_differ_in_the_tag_latest_only_each_is_itself():
 
     assert names.meant("alpha") == "alpha"
     assert names.meant("alpha:latest") == "alpha:latest"
+
+
+@pytest.mark.parametrize(
+    ("asked", "preset"),
+    [
+        ("hf.co/team/m:Q8_0", "team/m:Q8_0"),
+        ("huggingface.co/team/m:q8_0", "team/m:Q8_0"),
+        ("team/m:q8_0", "team/m:Q8_0"),
+        ("registry.ollama.ai/library/tiny:1b", "tiny:1b"),
+        ("registry.ollama.ai/library/tiny", "tiny:latest"),
+        ("registry.ollama.ai/someone/tiny:latest", "someone/tiny"),
+        ("hf.co/kept/as:it-is", "hf.co/kept/as:it-is"),
+        ("tiny:1B", "tiny:1B"),
+        ("hf.co/", "hf.co/"),
+    ],
+)
+def test_what_clients_of_ollama_write_around_a_name_is_looked_through(
+    asked: str, preset: str
+) -> None:
+    there = ["team/m:Q8_0", "tiny:1b", "tiny:latest", "someone/tiny", "hf.co/kept/as:it-is"]
+
+    assert Names(there).meant(asked) == preset
