@@ -120,7 +120,9 @@ class Catalogue:
     def suggestion(self, key: str, allowed: Iterable[Option]) -> str:
         """The nearest spelling of an allowed option, without dashes; empty when none is near."""
         names = [name for option in allowed for name in option.names if len(name) > 2]
-        near = difflib.get_close_matches(key.strip().lstrip("-").replace("_", "-"), names, n=1)
+        written = key.strip().lstrip("-").replace("_", "-")
+        near = difflib.get_close_matches(written, names, n=1)
+        near = near or difflib.get_close_matches(written.lower(), names, n=1)
         return near[0] if near else ""
 
 

@@ -142,6 +142,7 @@ def test_a_version_before_any_header_makes_no_section() -> None:
     ("line", "words"),
     [
         ("ctx-sze = 1", "did you mean ctx-size?"),
+        ("CTX-SIZE = 1", "did you mean ctx-size?"),  # capitals count, as in llama.cpp
         ("CTX-SIZE = 1", "no such option"),
         ("ctx-size = abc", "takes a whole number"),
         ("host = 0.0.0.0", "refused because it would let the child listen elsewhere"),
