@@ -315,8 +315,8 @@ class Referee:
         return [child for child in self.children.values() if child.spec.name == preset]
 
     def _judge_beside_its_own(self, spec: PresetSpec) -> None:
-        """A further one only where all others are full; a new version beside an old one that still
-        answers, where memory is counted."""
+        """A further one only where all others are full; the first of a new version beside an old
+        one that still answers, where memory is counted."""
         own = [child for child in self._own(spec.name) if child.staying]
         new = [c for c in own if c.spec.fingerprint == spec.fingerprint]
         assert self._wanted(spec.name) or len(own) > len(new), "nobody waits for this start"
@@ -324,7 +324,7 @@ class Referee:
         for child in new:
             assert child.mood == "loaded", "a further one beside one that is not loaded"
             assert len(child.leases) >= self._places(child), "a further one though one has a slot"
-        if len(own) > len(new):
+        if own and not new:
             assert self.accounts.readings, "a new version beside the old one, and nobody counts"
 
     def _not_overtaken(self, preset: PresetName, decision: Start) -> None:
