@@ -316,7 +316,7 @@ class Referee:
 
     def _judge_beside_its_own(self, spec: PresetSpec) -> None:
         """A further one only where all others are full; the first of a new version beside an old
-        one that still answers, where memory is counted."""
+        one that still answers, where memory is counted or it may have as many at once."""
         own = [child for child in self._own(spec.name) if child.staying]
         new = [c for c in own if c.spec.fingerprint == spec.fingerprint]
         assert self._wanted(spec.name) or len(own) > len(new), "nobody waits for this start"
@@ -324,7 +324,7 @@ class Referee:
         for child in new:
             assert child.mood == "loaded", "a further one beside one that is not loaded"
             assert len(child.leases) >= self._places(child), "a further one though one has a slot"
-        if own and not new:
+        if not new and len(own) >= spec.replicas:
             assert self.accounts.readings, "a new version beside the old one, and nobody counts"
 
     def _not_overtaken(self, preset: PresetName, decision: Start) -> None:
