@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -11,15 +12,17 @@ from django.db.models import BooleanField, Case, Q, Value, When
 
 from models_registry.metadata_shown import metadata_of
 from models_registry.models import FileMetadata, Preset
+from models_registry.names import Names
 from proxy.listing import ModelList, snapshot
 from proxy.offered import Offered
 from proxy.ollama.shown import VERSION, Known, running, shown, tag
 from proxy.ollama.wire import Show
-from proxy.queries import DatabaseThread, Shared
+from proxy.queries import DatabaseThread
 from scheduler.client import SchedulerClient
 from scheduler.protocol import OwnNames, Refused
 
-SPACING_SECONDS = 0.2
+RECENT_SECONDS = 1.0
+"""What a model is able to changes with its preset, and seldom."""
 _TEMPLATE = "model_file__metadata__chat_template"
 _THINKS = ("<think>", "enable_thinking", "reasoning_content")
 _LOADED = ("loaded", "draining", "sleeping")
@@ -32,21 +35,24 @@ class OllamaModels:
     def __init__(self, models: ModelList) -> None:
         self._models = models
         self._thread = DatabaseThread("ollama")
-        self._rows = Shared(self._thread, _rows, SPACING_SECONDS)
+        self._presets: list[Offered] = []
+        self._known: dict[str, Known] = {}
+        self._names = Names()
+        self._looked_at = float("-inf")
 
     async def close(self) -> None:
-        await self._rows.close()
         await self._thread.close()
 
     async def tags(self) -> dict[str, Any]:
         """The newest first."""
-        known = [each for each, listed in await self._all() if listed]
+        all_known = await self._all()
+        known = [all_known[each.name] for each in self._presets if each.listed]
         known.sort(key=lambda each: (-each.modified, each.name))
         return {"models": [tag(each) for each in known]}
 
     async def ps(self, scheduler: SchedulerClient) -> dict[str, Any]:
         """What is loaded, what stays for longest first. Raises Refused."""
-        known = {each.name: each for each, _ in await self._all()}
+        known = await self._all()
         live, now = await snapshot(scheduler), datetime.now(UTC)
         told = [
             running(known.get(each.preset, Known(each.preset)), each, now)
@@ -59,34 +65,45 @@ class OllamaModels:
     async def show(self, asked: Show, own: OwnNames, agent: bytes) -> dict[str, Any]:
         """Raises Refused."""
         name = asked.model or asked.name or ""
+        if not name:
+            raise Refused("model_missing", "The body must name a model.")
         try:
-            known = await self._found(name, own)
+            preset = await self._models.find(name, own)
         except Refused as refused:
             if refused.code != "model_not_found":
                 raise
             raise Refused("not_found", f"model '{name}' not found") from refused
+        known = (await self._all()).get(preset.name, Known(preset.name))
         template = await self._thread.run(lambda: _template_of(known))
         named = name if agent.startswith(_COPILOT) else known.name
         return shown(known, template, named=named)
 
     async def refuse_what_it_cannot(self, model: str, own: OwnNames, needs: frozenset[str]) -> None:
-        """Raises Refused."""
-        known = await self._found(model, own)
-        if known.capabilities is None:
+        """As the registry was a moment ago; of what is unknown the scheduler says so. Raises
+        Refused."""
+        if asyncio.get_running_loop().time() - self._looked_at > RECENT_SECONDS:
+            await self._all()
+        names = self._names
+        meant = names.meant(model, exact=own.exact, wildcard=own.wildcard, default=own.default)
+        known = self._known.get(names.preset(meant) or "")
+        if known is None or known.capabilities is None:
             return
         for need in sorted(needs):
             if need not in known.capabilities:
                 raise Refused("invalid_request", f'"{model}" does not support {need}')
 
-    async def _found(self, name: str, own: OwnNames) -> Known:
-        preset = await self._models.find(name, own)
-        rows = await self._rows.ask()
-        return _known(preset, rows.get(preset.name))
-
-    async def _all(self) -> list[tuple[Known, bool]]:
-        rows = await self._rows.ask()
+    async def _all(self) -> dict[str, Known]:
+        """By name; looked up again only when the registry or a file has changed: then the list is
+        another one."""
         presets = await self._models.presets()
-        return [(_known(each, rows.get(each.name)), each.listed) for each in presets]
+        if presets is not self._presets:
+            rows = await self._thread.run(_rows)
+            aliases = {alias: each.name for each in presets for alias in each.aliases}
+            self._known = {each.name: _known(each, rows.get(each.name)) for each in presets}
+            self._names = Names(self._known, aliases)
+            self._presets = presets
+        self._looked_at = asyncio.get_running_loop().time()
+        return self._known
 
 
 def version() -> dict[str, str]:

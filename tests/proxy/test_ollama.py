@@ -223,6 +223,41 @@ async def test_vectors_are_passed_on_as_the_child_writes_them(house):
     assert json.loads(at.child.received[2].body)["embd_normalize"] == -1
 
 
+async def test_a_body_that_waits_in_a_file_is_translated_from_there(house):
+    image = "iVBORw0KGgo" + "A" * 5001
+    message = {"role": "user", "content": "é" * 3000}
+    async with house(streams(*HELLO), retry_body=2000) as at:
+        good = await asking(at.app, messages=[message], stream=False).end()
+        bad = await asking(at.app, messages=[{**message, "images": 7}]).end()
+        worse = await asking(at.app, "/api/generate", prompt="x", images=[image, "http://a"]).end()
+
+        assert good.json["message"]["content"] == "Hello"
+        assert json.loads(at.child.received[0].body)["messages"] == [message]
+        assert "images" in bad.json["error"]
+        assert "base64" in worse.json["error"]
+        assert (at.app._room.held, at.app._room.spooled) == (0, 0)
+
+
+async def test_a_client_that_leaves_while_its_model_is_loaded_leaves_the_queue(house):
+    async with house(streams()) as at:
+        at.scheduler.open.clear()
+        exchange = asking(at.app, keep_alive="5m")
+        await until(lambda: at.scheduler.waiting)
+        exchange.leave()
+        await exchange.end()
+
+        assert at.scheduler.waiting == 0
+        assert at.scheduler.wishes == []
+    assert exchange.messages == []
+
+
+async def test_show_without_a_name_says_what_is_missing(house):
+    async with house(streams()) as at:
+        exchange = await Exchange(at.app, "/api/show", body=b"{}").end()
+
+    assert (exchange.status, exchange.json["error"]) == (400, "model is required")
+
+
 # What asks for nothing
 
 
