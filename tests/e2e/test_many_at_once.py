@@ -1,8 +1,9 @@
-"""Two hundred clients at once for three presets, with room for two."""
+"""Many clients at once: for three presets with room for two, and for one instance."""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 from typing import Any
 
 import aiohttp
@@ -10,6 +11,7 @@ import pytest
 
 from tests.support.asking import CHAT, chat_body
 from tests.support.gateway import Gateway
+from tests.support.processes import busy_slots
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
@@ -31,6 +33,15 @@ async def test_each_has_a_whole_answer_under_the_canonical_name_with_the_necessa
     assert all(body["choices"][0]["finish_reason"] for _, _, body in answered)
     shared.unload_all()
     assert shared.starts() - before == {"alpha": 1, "beta": 1, "gamma": 1}
+
+
+def test_an_instance_writes_its_answers_side_by_side(shared: Gateway) -> None:
+    with ExitStack() as answers:
+        for _ in range(4):
+            stream = answers.enter_context(shared.client.stream("slow", max_tokens=3000))
+            assert stream.next_event()
+
+        assert busy_slots(shared.child_of("slow")) == 4
 
 
 async def _ask_all(shared: Gateway, names: list[str]) -> list[tuple[str, int, Any]]:
