@@ -37,6 +37,7 @@ class Wanted:
     of: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    system: str = ""
     left_out: tuple[str, ...] = ()
 
 
@@ -46,6 +47,8 @@ def create(wanted: Wanted, asker: Asker) -> list[str]:
     if problem := name_problem(wanted.name):
         raise ManagementRefused("invalid_request", f"invalid model name: {problem}")
     fields, notes = parameters_of(wanted.parameters)
+    if wanted.system:
+        fields["request_defaults"] = {**fields.get("request_defaults", {}), "system": wanted.system}
     with transaction.atomic():
         if wanted.files:
             _of_files(wanted, fields, asker)

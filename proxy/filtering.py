@@ -22,10 +22,16 @@ from scheduler.protocol import Filters, Refused
 
 _Fields = dict[str, msgspec.Raw]
 
+SYSTEM = "system"
+_SYSTEM_ROLES = (SYSTEM, "developer")
 _MOST_TOLD = 20
 _MOST_ADDED = 100
 """Bytes of a form's part that holds a name, beside the name and the boundary."""
 _AT_ONCE = 1 << 20
+
+
+class _Turn(msgspec.Struct):
+    role: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +174,27 @@ def _changed(view: bytes | mmap, filters: Filters) -> tuple[_Fields, Effects]:
         raise Refused("invalid_json", "The body's JSON is nested too deeply.") from error
     stripped = tuple(name for name in filters.strip if fields.pop(name, None) is not None)
     missing = {name: value for name, value in filters.defaults.items() if _is_unset(fields, name)}
+    system = missing.pop(SYSTEM, None)
     defaulted = tuple(_set(fields, missing))
+    if isinstance(system, str) and _begin_with(system, fields):
+        defaulted += (SYSTEM,)
     return fields, Effects(stripped, defaulted, tuple(_set(fields, filters.set)))
+
+
+def _begin_with(system: str, fields: _Fields) -> bool:
+    """Puts the system prompt before the messages of a chat that has none; false when there is one,
+    or no chat. What the messages are otherwise is the child's to judge."""
+    messages = memoryview(fields.get("messages", msgspec.Raw(b"null")))
+    try:
+        turns = msgspec.json.decode(messages, type=list[_Turn])
+    except (msgspec.MsgspecError, RecursionError):
+        return False
+    if not turns or any(turn.role in _SYSTEM_ROLES for turn in turns):
+        return False
+    first = msgspec.json.encode({"role": SYSTEM, "content": system})
+    rest = messages[bytes(messages[:64]).index(b"[") + 1 :]
+    fields["messages"] = msgspec.Raw(b"".join((b"[", first, b",", rest)))
+    return True
 
 
 def _is_unset(fields: _Fields, name: str) -> bool:

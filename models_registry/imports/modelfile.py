@@ -22,7 +22,6 @@ LONGEST = 1 << 20
 """Characters: a licence may stand in it."""
 
 NOT_TAKEN: dict[str, str] = {
-    "SYSTEM": "a system prompt is the client's to send, as its first message",
     "TEMPLATE": "it is written in Ollama's own language: the chat template in the GGUF counts",
     "ADAPTER": "presets name no LoRA files: merge it into the model",
     "LICENSE": "the licence is read from the model file",
@@ -131,6 +130,8 @@ class _Planning:
                 self._take_from(instruction)
             case "PARAMETER":
                 self._take_parameter(instruction)
+            case "SYSTEM":
+                self._defaults["system"] = _unquoted(instruction.value)
             case "DRAFT" if _is_path(instruction.value):
                 self._files["draft"] = self._path(instruction)
             case command if command in NOT_TAKEN:

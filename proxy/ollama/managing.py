@@ -244,6 +244,7 @@ def _wanted(asked: Create) -> creating.Wanted:
         of=asked.of or "",
         files=asked.files or {},
         parameters=asked.parameters or {},
+        system=asked.system or "",
         left_out=tuple(word for field, word in _LEFT_OUT.items() if getattr(asked, field)),
     )
 

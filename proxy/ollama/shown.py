@@ -107,11 +107,15 @@ def shown(known: Known, template: str, *, named: str) -> Told:
     parameters = dict(parameters_of(known))
     lines = "\n".join(f"{name:<30} {text}" for name, text in parameters.items())
     file = [f"FROM {known.name}", *(f"PARAMETER {n} {text}" for n, text in parameters.items())]
+    system = str((known.defaults or {}).get("system", ""))
+    if system:
+        file.append(f'SYSTEM """{system}"""')
     return {
         "license": known.licence,
         "modelfile": "\n".join(file) + "\n",
         "parameters": lines,
         "template": template,
+        "system": system,
         "details": known.details(),
         "model_info": _model_info(known, named),
         "capabilities": known.capabilities or (),

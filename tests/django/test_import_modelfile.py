@@ -82,6 +82,7 @@ def test_what_can_be_taken_is_taken(tmp_path: Path) -> None:
         "top_k": 40,
         "seed": -1,
         "n_keep": 4,
+        "system": "You are brief.",
         "stop": ["<|im_end|>", "<|im start|>"],
     }
     assert not launch_specs()[0].problem
@@ -96,7 +97,6 @@ def test_what_cannot_be_taken_is_listed_with_its_line(tmp_path: Path) -> None:
         "line 18: PARAMETER top_p",
         "line 19: PARAMETER num_thread",
         "line 20: TEMPLATE",
-        "line 23: SYSTEM",
         "line 24: ADAPTER",
         "line 25: MESSAGE",
         "line 26: LICENSE",

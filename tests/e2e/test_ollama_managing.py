@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
 HI = [{"role": "user", "content": "Hello"}]
 FEW = {"num_predict": 4}
+PIRATE = "Speak like a pirate."
 
 
 @pytest.fixture(scope="module")
@@ -85,14 +86,34 @@ def test_a_pull_that_fails_raises(client: Client) -> None:
         list(client.pull("nobody:1b", stream=True))
 
 
-def test_it_makes_copies_and_deletes_a_model(user: Client, client: Client) -> None:
+def test_it_makes_copies_and_deletes_a_model(
+    running: Gateway, user: Client, client: Client
+) -> None:
     steps = list(
-        client.create("brief", from_="alpha", parameters={"temperature": 0.1}, stream=True)
+        client.create(
+            "brief",
+            from_="alpha",
+            parameters={"temperature": 0.1},
+            system=PIRATE,
+            stream=True,
+        )
     )
     client.copy("brief", "twin")
 
     assert steps[-1].status == "success"
     assert said(user, "brief")
+    assert client.show("brief").modelfile.count(PIRATE) == 1
+    for body in ({"messages": HI}, {"messages": [{"role": "system", "content": "Sing."}, *HI]}):
+        shown = running.client.request("POST", "/apply-template", {"model": "brief", **body}).json
+        assert ("pirate" in shown["prompt"]) is (body["messages"] == HI)
+    wishes = ({"model": "brief"}, {"model": "alpha", "system": PIRATE}, {"model": "alpha"})
+    counts = [
+        running.client.request(
+            "POST", "/v1/messages/count_tokens", {"messages": HI, "max_tokens": 1, **wish}
+        ).json["input_tokens"]
+        for wish in wishes
+    ]
+    assert counts[0] == counts[1] != counts[2]
     assert said(user, "twin")
     assert {"brief:latest", "twin:latest"} <= {each.model for each in client.list().models}
     assert client.delete("brief").status == "success"
@@ -125,7 +146,7 @@ def test_it_is_told_what_it_may_not_and_what_cannot_be(user: Client, client: Cli
             asked()
         assert caught.value.status_code == 403
     assert user.pull("alpha").status == "success"
-    with pytest.raises(ResponseError, match="published by other programs"):
+    with pytest.raises(ResponseError, match="would publish"):
         client.push("alpha")
     with pytest.raises(ResponseError, match="would come back"):
         client.delete("alpha")

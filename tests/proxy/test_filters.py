@@ -188,3 +188,39 @@ async def test_a_child_cannot_say_what_was_filtered(house):
         exchange = await Exchange(h.app, body=chat()).end()
 
     assert exchange.header(b"x-corral-filters") is None
+
+
+BRIEF = Filters(defaults={"system": "Be brief."})
+SYSTEM = b'{"role":"system","content":"Be brief."}'
+
+
+async def test_a_system_prompt_is_put_before_the_messages_and_these_stay_as_they_are(house):
+    turn = b'{"role" : "user", "content":"\\u00e9", "x": 1.50}'
+    body = b'{"model":"tiny","messages": [ ' + turn + b" ]}"
+
+    exchange, got = await asked(house, body, BRIEF)
+
+    assert got.body == b'{"model":"tiny","messages":[' + SYSTEM + b", " + turn + b" ]}"
+    assert exchange.header(b"x-corral-filters") == b"defaulted=system"
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        b'"messages":[{"role":"system","content":"x"},{"role":"user","content":"y"}]',
+        b'"messages":[{"role":"developer","content":"x"}]',
+        b'"messages":[{"role":"user","content":"x"}],"system":"Be long."',
+        b'"messages":[]',
+        b'"messages":"none"',
+        b'"messages":[7]',
+        b'"messages":null',
+        b'"prompt":"x"',
+    ],
+)
+async def test_who_has_a_system_prompt_or_no_chat_gets_none(house, rest: bytes):
+    body = b'{"model":"tiny",' + rest + b"}"
+
+    exchange, got = await asked(house, body, BRIEF)
+
+    assert got.body == body
+    assert exchange.header(b"x-corral-filters") is None

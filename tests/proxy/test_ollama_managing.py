@@ -260,6 +260,7 @@ async def test_a_stop_of_the_gateway_is_told_in_a_last_line(house, admin) -> Non
 async def test_a_model_is_made_of_another_with_parameters_of_its_own(house, admin) -> None:
     parameters = {"temperature": 0.2, "num_ctx": 4096, "stop": ["a", "b"], "tfs_z": 1}
     wish = {"model": "brief", "from": "base", "parameters": parameters, "template": "{{ .P }}"}
+    wish["system"] = "Be brief."
 
     exchange = await asked(house, "/api/create", wish, headers=admin)
 
@@ -272,7 +273,11 @@ async def test_a_model_is_made_of_another_with_parameters_of_its_own(house, admi
     assert made.base.name == "base"
     assert made.model_file == await ModelFile.objects.aget()
     assert made.ctx_size == 4096
-    assert made.request_defaults == {"temperature": 0.2, "stop": ["a", "b"]}
+    assert made.request_defaults == {
+        "temperature": 0.2,
+        "stop": ["a", "b"],
+        "system": "Be brief.",
+    }
 
 
 async def test_a_model_that_is_made_again_is_another_one(house, admin) -> None:
