@@ -321,16 +321,12 @@ class Conversations:
             self._owner.post(partial(self._owner.handle, StreamsHeld(run.instance, unread=False)))
 
     def _before_exit(self, run: InstanceRun) -> Coroutine[Any, Any, None] | None:
-        """What has to be done before it is asked to exit; None: nothing."""
-        unread = self._unread.get(run.instance)
-        return self._keep(run, list(unread)) if unread else None
-
-    async def _keep(self, run: InstanceRun, unread: list[Conversation]) -> None:
-        try:
-            async with asyncio.timeout(KEEP_SECONDS):
-                await asyncio.gather(*(self._keep_one(run, each) for each in unread))
-        except TimeoutError:
-            logger.warning("%s: not all of its unread streams could be kept in time", run.name)
+        """What is to be done before it is asked to exit, which would wait for what it writes."""
+        unread = () if self._owner.shutting_down else self._unread.get(run.instance, ())
+        written = [each.key for each in self._by_request.values() if each.run is run]
+        works = [self._keep_one(run, each) for each in unread]
+        works += [self._streams.stop(run.address, key) for key in written]
+        return _in_time(run, works) if works else None
 
     async def _keep_one(self, run: InstanceRun, conversation: Conversation) -> None:
         found = await self._streams.read(run.address, conversation.key)
@@ -346,8 +342,6 @@ class Conversations:
                 return
             self._remove(conversation)
 
-    # ----------------------------------------------------------------------------------------------
-
     def _find(self, name: Name) -> Conversation | None:
         owner, id = name
         return self._by_owner.get(owner, {}).get(id)
@@ -359,6 +353,13 @@ class Conversations:
 def _keeps_streams(run: InstanceRun) -> bool:
     """No other engine does."""
     return run.spec.engine.kind == EngineKind.LLAMA_SERVER
+
+
+async def _in_time(run: InstanceRun, works: list[Coroutine[Any, Any, None]]) -> None:
+    try:
+        await asyncio.wait_for(asyncio.gather(*works), KEEP_SECONDS)
+    except TimeoutError:
+        logger.warning("%s: not all streams could be kept or ended in time", run.name)
 
 
 def _is_over(before: Conversation, text: str, arrived: float) -> bool:

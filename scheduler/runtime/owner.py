@@ -391,7 +391,7 @@ class Owner:
         for run in list(self.runs.values()):
             logger.info("ask exit %s: %s", run.name, Reason.SHUTDOWN)
             run.leaving = run.leaving or Reason.SHUTDOWN
-            run.ask_exit()
+            self._ask_exit(run)
             self.begin(
                 killed_in_time(run, self.offer.stop_timeout_seconds(run.spec)),
                 f"stop-{run.instance}",

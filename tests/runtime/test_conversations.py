@@ -6,7 +6,7 @@ import scheduler.runtime.conversations as conversations
 from models_registry.engines import EngineKind, EngineSetup
 from scheduler.protocol import Streams, StreamState
 
-from .conversing import ask, begun, key, state, stop, told, until_lost
+from .conversing import ask, begun, key, state, stop, told, unread, until_lost
 from .standing_in import preset, staged, until
 
 # Where it is ------------------------------------------------------------------------------------
@@ -242,6 +242,14 @@ async def test_a_lease_outlives_its_web_process_until_the_child_has_written_all(
         await until(lambda: not stage.leases())
         assert await state(stage) == "ended"
         assert stage.owner.planner.instances[1].holds_unread
+
+
+async def test_a_stream_that_is_written_at_the_shutdown_is_ended_before_the_child_is():
+    async with staged(preset("a")) as stage:
+        await unread(stage, id="read-by-nobody-any-more")
+        its = key(stage, await begun(stage))
+
+    assert stage.streams.stopped == [its]
 
 
 async def test_a_child_that_does_not_say_counts_as_working_and_one_that_never_knew_as_done(
