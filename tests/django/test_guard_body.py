@@ -146,3 +146,16 @@ async def test_an_application_that_goes_on_after_a_refusal_cannot_answer_twice()
 
     assert exchange.status == 413
     assert b"fine" not in exchange.body
+
+
+@pytest.mark.parametrize(("size", "status"), [(250, 200), (301, 413)])
+async def test_a_model_file_that_is_handed_over_has_a_limit_of_its_own(
+    size: int, status: int
+) -> None:
+    config = GuardConfig(max_body=MAX_BODY, body_timeout_seconds=30.0, max_upload=300)
+    guard = Guard(Reader(), config, lambda path: True)
+    exchange = Exchange(*[b"x" * 50] * (size // 50), b"x" * (size % 50))
+
+    await guard(scope(b"/api/blobs/sha256:0", method="POST"), exchange.receive, exchange.send)
+
+    assert exchange.status == status
