@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
+
+from django.db import Error as DatabaseError
 
 from models_registry.access import Asker
 from models_registry.downloads import asking
@@ -15,7 +18,11 @@ from models_registry.spellings import preset_called
 from proxy.ollama.lines import SUCCESS, Object
 from scheduler.protocol import Refused
 
+logger = logging.getLogger(__name__)
+
 LOOK_SECONDS = 0.25
+LOOKS = 20
+"""In a row that may fail."""
 REPEAT_SECONDS = 5.0
 """A line comes at least so often: proxies on the way end what is silent."""
 
@@ -65,7 +72,7 @@ async def steps_of(download: int, do: Do) -> AsyncIterator[Object]:
     last: list[Object] = []
     told_at = loop.time()
     while True:
-        row = await do(partial(_row, download))
+        row = await _looked(download, do)
         state = "" if row is None else row.state
         lines = [{"status": "pulling manifest"}] if row is None else _lines(row)
         late = loop.time() - told_at >= REPEAT_SECONDS
@@ -81,6 +88,20 @@ async def steps_of(download: int, do: Do) -> AsyncIterator[Object]:
     for status in ("verifying sha256 digest", "writing manifest"):
         yield {"status": status}
     yield SUCCESS
+
+
+async def _looked(download: int, do: Do) -> Download | None:
+    """Raises Refused when the database fails for some seconds."""
+    for left in reversed(range(LOOKS)):
+        try:
+            return await do(partial(_row, download))
+        except DatabaseError as error:
+            if not left:
+                told = "the registry cannot be read: the download goes on, pull again"
+                raise Refused("internal_error", told) from error
+            logger.warning("how far download %d is cannot be read: %s", download, error)
+        await asyncio.sleep(LOOK_SECONDS)
+    raise AssertionError("the last look returns or raises")
 
 
 def _row(download: int) -> Download | None:

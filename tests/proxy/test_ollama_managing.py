@@ -7,11 +7,13 @@ import hashlib
 import json
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.db import OperationalError
 
 from models_registry.downloads import asking, uploads
 from models_registry.models import Alias, Download, ModelFile, Preset
@@ -19,6 +21,7 @@ from proxy.downloads import Downloads
 from proxy.keys import create_key
 from proxy.models import Scope
 from proxy.ollama import pulling
+from scheduler.protocol import Refused
 from tests.django.registry_rows import (
     FakeScheduler,
     gguf,
@@ -128,18 +131,45 @@ def test_a_name_says_where_it_is_fetched_from(name: str, kind: str, target: str)
     assert pulling.target_of(name) == (kind, target)
 
 
+@sync_to_async
+def patiently(change: Callable[[], Any]) -> Any:
+    """The tests' database is in memory: two threads cannot be at one table at once."""
+    for _ in range(200):
+        try:
+            return change()
+        except OperationalError:
+            time.sleep(0.01)
+    return change()
+
+
+@pytest.fixture(autouse=True)
+def begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which downloads have been asked for, without a look at the database."""
+    begin, Pulling.begun = pulling.begin, []
+
+    def beginning(name: str, asker: Any) -> int:
+        download = begin(name, asker)
+        Pulling.begun.append(download)
+        return download
+
+    monkeypatch.setattr(pulling, "begin", beginning)
+
+
 class Pulling:
     """A pull under way, whose download the test does."""
+
+    begun: list[int]
 
     def __init__(self, exchange: Exchange) -> None:
         self.exchange = exchange
 
     async def row(self) -> Download:
-        return await waited(Download.objects.first, "a download is asked for")
+        await waited(lambda: self.begun, "a download is asked for")
+        return await patiently(lambda: Download.objects.get(pk=self.begun[0]))
 
     async def becomes(self, **fields: Any) -> None:
         row = await self.row()
-        await Download.objects.filter(pk=row.pk).aupdate(**fields)
+        await patiently(lambda: Download.objects.filter(pk=row.pk).update(**fields))
 
     async def until(self, status: str) -> None:
         await waited(lambda: status.encode() in self.exchange.body, f"{status} is told")
@@ -159,7 +189,7 @@ async def test_a_pull_tells_how_far_it_is_until_it_is_there(house, admin) -> Non
         await pull.until('"completed":250')
         await pull.becomes(files=files(1000))
         await pull.until('"completed":1000')
-        await Preset.objects.acreate(name="llama3.2:1b")
+        await patiently(lambda: Preset.objects.create(name="llama3.2:1b"))
         await pull.becomes(state="done", name="llama3.2:1b")
         await exchange.end()
 
@@ -221,10 +251,9 @@ async def test_two_pulls_share_a_download_and_a_paused_one_goes_on(house, admin)
         ]
         for each in pulls:
             await Pulling(each).until("pulling manifest")
-        await row.arefresh_from_db()
-        state = row.state
-        await Preset.objects.acreate(name="x:latest")
-        await Download.objects.aupdate(state="done", name="x:latest")
+        state = (await patiently(lambda: Download.objects.get(pk=row.pk))).state
+        await patiently(lambda: Preset.objects.create(name="x:latest"))
+        await patiently(lambda: Download.objects.update(state="done", name="x:latest"))
         for each in pulls:
             await each.end()
 
@@ -252,6 +281,24 @@ async def test_a_stop_of_the_gateway_is_told_in_a_last_line(house, admin) -> Non
         await exchange.end()
 
     assert lines(exchange)[-1]["code"] == "shutting_down"
+
+
+@pytest.mark.parametrize(("failures", "code"), [(1, "request_cancelled"), (99, "internal_error")])
+async def test_a_database_that_fails_for_a_moment_ends_no_pull(
+    monkeypatch: pytest.MonkeyPatch, failures: int, code: str
+) -> None:
+    monkeypatch.setattr(pulling, "LOOK_SECONDS", 0.0)
+    left = iter(range(failures))
+
+    async def do(look: Callable[[], Any]) -> Any:
+        if next(left, None) is not None:
+            raise OperationalError("database is locked")
+        return await sync_to_async(look)()
+
+    with pytest.raises(Refused) as caught:
+        _ = [step async for step in pulling.steps_of(1, do)]
+
+    assert caught.value.code == code
 
 
 # Create -------------------------------------------------------------------------------------
