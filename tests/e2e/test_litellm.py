@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -25,6 +26,7 @@ def litellm() -> Iterator[Any]:
 
         litellm.telemetry = False
         yield litellm
+        gc.collect()  # event loops of its own that it never closes: they are no other test's warnings
 
 
 @pytest.fixture
