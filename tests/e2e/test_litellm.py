@@ -26,7 +26,7 @@ def litellm() -> Iterator[Any]:
 
         litellm.telemetry = False
         yield litellm
-        gc.collect()  # event loops of its own that it never closes: they are no other test's warnings
+        gc.collect()  # the event loops that it never closes: no other test's fault
 
 
 @pytest.fixture
