@@ -46,6 +46,7 @@ SPECIAL = {
     "arrived": seconds,
     "weight": seconds,
     "progress": st.none() | seconds,
+    "seconds": seconds,
     "exit": wordless,
     "refusal": refusals,
     "figures": st.lists(st.tuples(st.text(), st.text() | st.integers() | seconds)).map(tuple),
