@@ -3,8 +3,6 @@ and so has a client whose child is."""
 
 from __future__ import annotations
 
-import asyncio
-import socket
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,8 +11,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 from websockets.typing import Subprotocol
 
 from proxy.client_socket import ABNORMAL, NO_CODE, Closing
+from proxy.connecting import UpstreamFailed, connected
 from proxy.headers import RawHeaders
-from proxy.upstream import CONNECT_AGAIN_SECONDS, UpstreamFailed
 
 UNREAD_MESSAGES = 2
 """Of a child, that may wait here for its client."""
@@ -100,8 +98,7 @@ async def open_to(
     }
     host = "localhost" if address.startswith("/") else address
     try:
-        async with asyncio.timeout(connect_seconds):
-            options["sock"] = await _connected(address)
+        options["sock"] = await connected(address, connect_seconds)
         return ChildSocket(await connect(f"ws://{host}{target}", **options))
     except InvalidStatus as refusal:
         answer = refusal.response
@@ -113,27 +110,6 @@ async def open_to(
         raise ChildRefused(answer.status_code, kept, bytes(answer.body or b"")) from refusal
     except (OSError, EOFError, ValueError, WebSocketException) as failure:  # it may redirect, too
         raise UpstreamFailed(str(failure)) from failure
-
-
-async def _connected(address: str) -> socket.socket:
-    """Raises OSError, a TimeoutError among them."""
-    unix = address.startswith("/")
-    connection = socket.socket(socket.AF_UNIX if unix else socket.AF_INET)
-    connection.setblocking(False)
-    try:
-        if not unix:
-            host, _, port = address.rpartition(":")
-            await asyncio.get_running_loop().sock_connect(connection, (host, int(port)))
-        while unix:
-            try:
-                connection.connect(address)
-                break
-            except BlockingIOError:  # it has not accepted those before us yet
-                await asyncio.sleep(CONNECT_AGAIN_SECONDS)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
 
 
 def _said_by(closed: ConnectionClosed) -> Closing | None:

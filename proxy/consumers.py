@@ -62,6 +62,8 @@ logger = logging.getLogger(__name__)
 
 READY_SECONDS = 2.0
 
+_ANSWERED_APART = frozenset({*CARRIED, *CONVERSING, Kind.EVENTS, Kind.MANAGE})
+
 
 class GatewayApp:
     """A plain ASGI callable for HTTP and WebSocket; one per process and event loop.
@@ -117,7 +119,7 @@ class GatewayApp:
                 caller = Caller("")
             else:
                 caller = await self._keys.identify(request.headers)
-            if endpoint.kind not in {*CARRIED, *CONVERSING, Kind.EVENTS, Kind.MANAGE}:
+            if endpoint.kind not in _ANSWERED_APART:
                 await self._answer(endpoint, caller, request)
                 return
         except Refused as refused:

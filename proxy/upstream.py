@@ -9,12 +9,13 @@ a request is written in one go, and httptools parses what comes back.
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Sequence
 from typing import Protocol, cast
 
 import httptools
 
+from proxy.connecting import UpstreamFailed as UpstreamFailed
+from proxy.connecting import connected
 from proxy.headers import can_be_told
 
 LONGEST_WHOLE = 1 << 20
@@ -24,8 +25,6 @@ go, and one that dies over it has, for the client, not begun to answer."""
 LONGEST_HEAD = 64 << 10
 HELD_UNREAD = 128 << 10
 """Bytes of an answer that may wait here for its reader; then the child has to wait."""
-
-CONNECT_AGAIN_SECONDS = 0.01
 
 
 class Coming(Protocol):
@@ -44,10 +43,6 @@ class Coming(Protocol):
     @property
     def ended(self) -> bool: ...
     async def more(self) -> bytes: ...
-
-
-class UpstreamFailed(Exception):
-    """The child could not be reached, or its connection broke: it is dead, or going."""
 
 
 class Answer(asyncio.Protocol):
@@ -140,29 +135,14 @@ class Answer(asyncio.Protocol):
             self._transport.abort()
 
     async def _connect(self, address: str, seconds: float) -> None:
-        if not address.startswith("/"):
-            await self._connect_to_port(address, seconds)
-            return
-        deadline = self._loop.time() + seconds
-        while True:
-            try:
-                await self._loop.create_unix_connection(lambda: self, sock=_connected(address))
-                return
-            except BlockingIOError as error:
-                # Many at once: the child has not accepted those before us yet.
-                if self._loop.time() >= deadline:
-                    raise UpstreamFailed(str(error)) from error
-                await asyncio.sleep(CONNECT_AGAIN_SECONDS)
-            except OSError as error:
-                raise UpstreamFailed(str(error)) from error
-
-    async def _connect_to_port(self, address: str, seconds: float) -> None:
-        host, _, port = address.rpartition(":")
+        connection = await connected(address, seconds)
         try:
-            async with asyncio.timeout(seconds):
-                await self._loop.create_connection(lambda: self, host, int(port))
-        except (OSError, TimeoutError) as error:
-            raise UpstreamFailed(str(error) or "it took too long to connect") from error
+            if address.startswith("/"):
+                await self._loop.create_unix_connection(lambda: self, sock=connection)
+            else:
+                await self._loop.create_connection(lambda: self, sock=connection)
+        except OSError as error:
+            raise UpstreamFailed(str(error)) from error
 
     async def _send(self, body: AsyncIterator[bytes]) -> None:
         assert self._transport is not None
@@ -294,14 +274,3 @@ class Answer(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         self._complete = self._head_over
-
-
-def _connected(address: str) -> socket.socket:
-    """Connecting to a Unix socket takes no time; it raises BlockingIOError where it would wait."""
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-    try:
-        connection.connect(address)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
