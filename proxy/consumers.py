@@ -24,7 +24,7 @@ from proxy.conf import ProxyConfig, proxy_config
 from proxy.conversations import asked_id, conversation_of
 from proxy.downloads import Downloads
 from proxy.endpoints import (
-    CARRIED,
+    APART,
     CONVERSING,
     PROPS_OF_MODEL,
     Endpoint,
@@ -61,8 +61,6 @@ from scheduler.protocol import Refused
 logger = logging.getLogger(__name__)
 
 READY_SECONDS = 2.0
-
-_ANSWERED_APART = frozenset({*CARRIED, *CONVERSING, Kind.EVENTS, Kind.MANAGE})
 
 
 class GatewayApp:
@@ -119,7 +117,7 @@ class GatewayApp:
                 caller = Caller("")
             else:
                 caller = await self._keys.identify(request.headers)
-            if endpoint.kind not in _ANSWERED_APART:
+            if endpoint.kind not in APART:
                 await self._answer(endpoint, caller, request)
                 return
         except Refused as refused:

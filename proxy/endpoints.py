@@ -39,6 +39,8 @@ class Kind(StrEnum):
 CARRIED = frozenset({Kind.FORWARD, Kind.LOOK, Kind.OLLAMA})
 """What a child answers."""
 CONVERSING = frozenset({Kind.RESUME, Kind.STOP, Kind.LOOKUP})
+APART = frozenset({*CARRIED, *CONVERSING, Kind.EVENTS, Kind.MANAGE})
+"""What is answered in another way than by one JSON document of the gateway's own."""
 
 
 @dataclass(frozen=True, slots=True)
