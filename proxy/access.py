@@ -12,7 +12,8 @@ from django.http import HttpRequest
 
 from models_registry.access import Asker
 from proxy.headers import RawHeaders
-from proxy.keys import key_in, note_use, stored_key
+from proxy.keys import key_in, stored_key
+from proxy.last_uses import note_use
 from proxy.models import ApiKey, Scope
 from scheduler.protocol import Refused
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from proxy.answers import Send
 from proxy.body import Body
+from proxy.callers import Caller
 from proxy.endpoints import Endpoint
-from proxy.keys import Caller
 from proxy.relay import Relay
 from proxy.watch import CLIENT_GONE, Receive, Watch
 

@@ -19,6 +19,7 @@ from proxy.addressing import (
 )
 from proxy.answers import Send, send_json, send_nothing, send_refusal
 from proxy.body import Body, Room, read_body
+from proxy.callers import Caller
 from proxy.carriage import Carriage, Request
 from proxy.conf import ProxyConfig, proxy_config
 from proxy.conversations import asked_id, conversation_of
@@ -39,7 +40,7 @@ from proxy.filtering import Filtering
 from proxy.forwarding import Carriers, Forwarding, Order, interruption
 from proxy.handover import Handover, Outliving, handed_over
 from proxy.headers import client_request_id, head_for_child, refuse_odd_headers
-from proxy.keys import Caller, KeyRing
+from proxy.key_ring import KeyRing
 from proxy.model_changes import ModelChanges
 from proxy.model_loading import ModelLoading
 from proxy.ollama.front import Ollama

@@ -9,10 +9,10 @@ from typing import Literal
 from proxy.abandoned import AbandonedAnswers
 from proxy.attempts import ATTEMPTS, Attempts, broken_off
 from proxy.body import Body
+from proxy.callers import Caller
 from proxy.conf import ProxyConfig
 from proxy.filtering import Filtering
 from proxy.headers import end_of_head
-from proxy.keys import Caller
 from proxy.outgoing import Outgoing
 from proxy.relay import Relay
 from proxy.remote.client import RemoteClient

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl
 from proxy.addressing import MOST_FIELDS, address_query, autoload_asked
 from proxy.answers import Send
 from proxy.attempts import Attempts
+from proxy.callers import Caller
 from proxy.child_socket import ChildRefused, ChildSocket, open_to
 from proxy.client_socket import ClientClosed, ClientSocket
 from proxy.conf import ProxyConfig
@@ -28,7 +29,8 @@ from proxy.headers import (
     socket_query_for_child,
     to_client,
 )
-from proxy.keys import Caller, KeyRing, has_key
+from proxy.key_ring import KeyRing
+from proxy.keys import has_key
 from proxy.relay import AnswerCut
 from proxy.socket_relay import STOPPING, SocketRelay
 from proxy.underway import UnderWay

@@ -8,12 +8,12 @@ from functools import partial
 from typing import IO, Any
 
 from proxy.body import Body, Room, body_on_disk, write_parts
+from proxy.callers import Caller
 from proxy.carriage import Carriage, Request
 from proxy.conf import ProxyConfig
 from proxy.endpoints import Endpoint
 from proxy.forwarding import Carriers, Forwarding, Order
 from proxy.headers import RawHeaders, head_for_child
-from proxy.keys import Caller
 from proxy.listing import ModelList
 from proxy.model_changes import small_body
 from proxy.ollama.models import OllamaModels, version

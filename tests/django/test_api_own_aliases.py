@@ -10,7 +10,8 @@ from django.core.exceptions import ValidationError
 
 from models_registry.models import Alias
 from proxy.conf import ProxyConfig
-from proxy.keys import KeyRing, create_key
+from proxy.key_ring import KeyRing
+from proxy.keys import create_key
 from proxy.models import ApiKey, Team
 from scheduler.protocol import OwnNames
 

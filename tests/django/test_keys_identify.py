@@ -16,9 +16,11 @@ from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from proxy import keys
+from proxy import key_ring, last_uses
+from proxy.callers import Caller, Policy
 from proxy.conf import ProxyConfig
-from proxy.keys import Caller, KeyRing, Policy, create_key
+from proxy.key_ring import KeyRing
+from proxy.keys import create_key
 from proxy.models import ApiKey, Team
 from scheduler.protocol import Refused
 
@@ -129,7 +131,7 @@ async def test_only_the_digest_is_kept(key):
 async def test_a_revoked_key_is_refused_as_soon_as_the_cache_has_aged(ring, key, monkeypatch):
     await ring.identify(bearer(key))
     await ApiKey.objects.aupdate(revoked_at=timezone.now())
-    monkeypatch.setattr(keys, "CACHE_SECONDS", 0.0)
+    monkeypatch.setattr(key_ring, "CACHE_SECONDS", 0.0)
 
     assert await refusal(ring, bearer(key)) == "invalid_api_key"
 
@@ -137,11 +139,11 @@ async def test_a_revoked_key_is_refused_as_soon_as_the_cache_has_aged(ring, key,
 async def test_an_expired_key_is_refused_at_once_even_from_the_cache(ring, monkeypatch):
     end = timezone.now() + timedelta(hours=1)
     key = await sync_to_async(create_key)("short", expires_at=end)
-    monkeypatch.setattr(keys, "CACHE_SECONDS", 60.0)
+    monkeypatch.setattr(key_ring, "CACHE_SECONDS", 60.0)
     await ring.identify(bearer(key))
 
     clock = SimpleNamespace(time=end.timestamp, monotonic=time.monotonic)
-    monkeypatch.setattr(keys, "time", clock)
+    monkeypatch.setattr(key_ring, "time", clock)
 
     assert await refusal(ring, bearer(key)) == "invalid_api_key"
 
@@ -154,7 +156,7 @@ class Counted:
         self.error: Exception | None = None
         self.hang = threading.Event()
         self.hang.set()
-        self._real = keys._usable_keys
+        self._real = key_ring._usable_keys
 
     def __call__(self):
         self.queries += 1
@@ -167,7 +169,7 @@ class Counted:
 @pytest.fixture
 def counted(monkeypatch) -> Iterator[Counted]:
     counted = Counted()
-    monkeypatch.setattr(keys, "_usable_keys", counted)
+    monkeypatch.setattr(key_ring, "_usable_keys", counted)
     yield counted
     counted.hang.set()
 
@@ -175,7 +177,7 @@ def counted(monkeypatch) -> Iterator[Counted]:
 async def test_many_at_once_cost_one_query_and_so_do_those_after_them(
     ring, key, counted, monkeypatch
 ):
-    monkeypatch.setattr(keys, "CACHE_SECONDS", 60.0)
+    monkeypatch.setattr(key_ring, "CACHE_SECONDS", 60.0)
 
     callers = await asyncio.gather(*(ring.identify(bearer(key)) for _ in range(50)))
     await ring.identify(bearer(key))
@@ -208,15 +210,15 @@ async def test_a_key_that_was_just_made_works_at_once_even_when_it_was_unknown(r
 async def test_a_known_key_goes_on_for_a_few_seconds_when_the_database_hangs(
     ring, key, counted, monkeypatch
 ):
-    monkeypatch.setattr(keys, "LOOKUP_OF_KNOWN_SECONDS", 0.02)
-    monkeypatch.setattr(keys, "LOOKUP_SECONDS", 0.05)
+    monkeypatch.setattr(key_ring, "LOOKUP_OF_KNOWN_SECONDS", 0.02)
+    monkeypatch.setattr(key_ring, "LOOKUP_SECONDS", 0.05)
     await ring.identify(bearer(key))
     counted.hang.clear()
-    monkeypatch.setattr(keys, "CACHE_SECONDS", 0.0)
+    monkeypatch.setattr(key_ring, "CACHE_SECONDS", 0.0)
 
     assert (await ring.identify(bearer(key))).team == "blue"
     assert await refusal(ring, unknown(1)) == "auth_unavailable"
-    monkeypatch.setattr(keys, "STALE_SECONDS", 0.0)
+    monkeypatch.setattr(key_ring, "STALE_SECONDS", 0.0)
     assert await refusal(ring, bearer(key)) == "auth_unavailable"
 
 
@@ -227,8 +229,8 @@ async def test_nobody_waits_for_the_writing_of_a_last_use(ring, key, monkeypatch
         writing.set()
         may_end.wait()
 
-    monkeypatch.setattr(keys, "_set_last_use", slow)
-    monkeypatch.setattr(keys, "CACHE_SECONDS", 0.0)
+    monkeypatch.setattr(last_uses, "_set_last_use", slow)
+    monkeypatch.setattr(key_ring, "CACHE_SECONDS", 0.0)
     try:
         await ring.identify(bearer(key))
         await asyncio.to_thread(writing.wait)
@@ -242,7 +244,7 @@ async def test_a_last_use_that_cannot_be_written_is_dropped(ring, key, monkeypat
     def locked(public_ids: list[str]) -> None:
         raise OperationalError("database is locked")
 
-    monkeypatch.setattr(keys, "_set_last_use", locked)
+    monkeypatch.setattr(last_uses, "_set_last_use", locked)
     assert await ring.identify(bearer(key))
     await ring.close()
 
@@ -269,7 +271,7 @@ async def test_a_broken_database_fails_closed_and_says_to_come_again(ring, key, 
 
 async def test_a_database_that_hangs_fails_closed(ring, key, counted, monkeypatch):
     counted.hang.clear()
-    monkeypatch.setattr(keys, "LOOKUP_SECONDS", 0.05)
+    monkeypatch.setattr(key_ring, "LOOKUP_SECONDS", 0.05)
 
     assert await refusal(ring, bearer(key)) == "auth_unavailable"
     counted.hang.set()
@@ -313,7 +315,7 @@ async def test_conversations_belong_to_a_key_also_to_one_of_the_command_line(rin
 async def test_a_caller_stands_in_the_queue_as_its_team_does(ring, key, monkeypatch):
     assert (await ring.identify(bearer(key))).policy == Policy(1.0, "normal")
     await Team.objects.filter(name="blue").aupdate(weight=2.5, priority="high")
-    monkeypatch.setattr(keys, "CACHE_SECONDS", 0.0)
+    monkeypatch.setattr(key_ring, "CACHE_SECONDS", 0.0)
 
     assert (await ring.identify(bearer(key))).policy == Policy(2.5, "high")
 
@@ -325,13 +327,13 @@ async def test_keys_of_the_command_line_stand_as_the_default_team_does(monkeypat
     assert (await ring.identify(bearer("open"))).policy == Policy(0.5, "low")
     await Team.objects.aupdate(priority="high")
     assert (await ring.identify(bearer("open"))).policy == Policy(0.5, "low")
-    monkeypatch.setattr(keys, "CACHE_SECONDS", 0.0)
+    monkeypatch.setattr(key_ring, "CACHE_SECONDS", 0.0)
     assert (await ring.identify(bearer("open"))).policy == Policy(0.5, "high")
     await ring.close()
 
 
 async def test_keys_of_the_command_line_need_no_database(counted, monkeypatch):
-    monkeypatch.setattr(keys, "LOOKUP_OF_KNOWN_SECONDS", 0.02)
+    monkeypatch.setattr(key_ring, "LOOKUP_OF_KNOWN_SECONDS", 0.02)
     ring = KeyRing(config(api_keys=("open",)))
     counted.hang.clear()
     await asyncio.gather(*(ring.identify(bearer("open")) for _ in range(20)))

@@ -9,7 +9,7 @@ from asgiref.sync import sync_to_async
 
 from models_registry.indexing import index_files
 from models_registry.models import Alias, FileMetadata, ModelFile, Preset, Source
-from proxy.keys import Caller
+from proxy.callers import Caller
 from proxy.offered import Offer
 from scheduler.protocol import Failure, InstanceState, QueueEntry, SnapshotState
 from tests.support.tiny_model import real_model

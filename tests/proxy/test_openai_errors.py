@@ -10,7 +10,7 @@ import httpx2
 import openai
 import pytest
 
-from proxy.keys import Caller
+from proxy.callers import Caller
 from scheduler.protocol import ERRORS, Refused
 
 from .asking import until

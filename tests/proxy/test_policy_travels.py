@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxy.keys import Caller, Policy
+from proxy.callers import Caller, Policy
 from scheduler.protocol import NO_OWN_NAMES, OwnNames
 
 from .asking import Exchange, chat

@@ -13,7 +13,7 @@ from openai import AsyncOpenAI
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 
-from proxy.keys import Caller, Policy
+from proxy.callers import Caller, Policy
 from scheduler.protocol import Refused, Remote, TimeLimits
 
 from .asking import until
