@@ -1,0 +1,39 @@
+"""What all messages of the control socket are made of: their bounds, the reply, the refusal."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+LINE_LIMIT = 1 << 20
+"""Bytes in one line, newline included."""
+UNREADABLE_ID = -1
+"""The id of the reply to a line that has none that could be read."""
+REQUEST_TEXT = r"^[!-~]{0,128}\Z"
+RequestText = Annotated[str, msgspec.Meta(pattern=REQUEST_TEXT)]
+"""What a client knows its request by: printable ASCII, at most 128 characters."""
+CONVERSATION_TEXT = r"^[ -~]{0,256}\Z"
+ConversationText = Annotated[str, msgspec.Meta(pattern=CONVERSATION_TEXT)]
+"""A client's id of a conversation: printable ASCII, at most 256 characters."""
+Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+
+
+class OperationBase(msgspec.Struct, tag_field="op", forbid_unknown_fields=True, frozen=True):
+    id: int
+
+
+class ErrorBody(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A refusal on the wire. `retry_after` in seconds."""
+
+    code: str
+    message: str
+    retry_after: float | None = None
+
+
+class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Either `ok` or `error`. A line that could not be read is answered with id -1."""
+
+    id: int
+    ok: dict[str, Any] | None = None
+    error: ErrorBody | None = None
