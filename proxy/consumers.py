@@ -17,12 +17,12 @@ from proxy.addressing import (
     form_type,
     names_a_model,
 )
-from proxy.answers import Send, send_json, send_nothing, send_refusal
+from proxy.answers import Send, send_refusal
 from proxy.body import Body, Room, read_body
 from proxy.callers import Caller
 from proxy.carriage import Carriage, Request
 from proxy.conf import ProxyConfig, proxy_config
-from proxy.conversations import asked_id, conversation_of
+from proxy.conversations import conversation_of
 from proxy.downloads import Downloads
 from proxy.endpoints import (
     APART,
@@ -42,26 +42,23 @@ from proxy.handover import Handover, Outliving, handed_over
 from proxy.headers import client_request_id, head_for_child, refuse_odd_headers
 from proxy.key_ring import KeyRing
 from proxy.model_changes import ModelChanges
-from proxy.model_loading import ModelLoading
 from proxy.ollama.front import Ollama
 from proxy.ollama.managing import ModelManagement
 from proxy.ollama.relay import OllamaRelay
+from proxy.own_answers import OwnAnswers
 from proxy.parsing import Parsing
 from proxy.relay import AnswerCut, Reader, Relay
-from proxy.reloading import Reload, reload_asked
 from proxy.remote.client import RemoteClient
 from proxy.remote.request import Asked, via_of
 from proxy.sockets import Sockets
 from proxy.stickiness import sticky_of
-from proxy.streams import Streams, asked_ids, look_up, stop_stream
+from proxy.streams import Streams
 from proxy.underway import UnderWay
 from proxy.watch import Cause, Interrupted, Receive, Watch
 from scheduler.client import Conversation, SchedulerClient
 from scheduler.protocol import Refused
 
 logger = logging.getLogger(__name__)
-
-READY_SECONDS = 2.0
 
 
 class GatewayApp:
@@ -85,9 +82,7 @@ class GatewayApp:
         )
         self._downloads = downloads or Downloads()
         self._changes = ModelChanges()
-        self._loading = ModelLoading(self._config, self._changes.asker_of)
         self._models = listing.ModelList(self._downloads)
-        self._reload = Reload()
         self._events: ModelEvents | None = None
         self._carriers: Carriers | None = None
         self._under_way = UnderWay()
@@ -97,6 +92,14 @@ class GatewayApp:
         self._parsing = Parsing()
         self._room = Room(self._config.body_memory, self._config.spool_limit)
         self._ollama = Ollama(self._config, self._parsing, self._room, self._models)
+        self._own = OwnAnswers(
+            self._config,
+            self._models,
+            self._changes,
+            self._ollama,
+            self._under_way,
+            self._asked,
+        )
         self._sockets = Sockets(
             self._config, self._keys, self._downloads, self._under_way, self._asked, self._heard
         )
@@ -119,7 +122,7 @@ class GatewayApp:
             else:
                 caller = await self._keys.identify(request.headers)
             if endpoint.kind not in APART:
-                await self._answer(endpoint, caller, request)
+                await self._own.answer(endpoint, caller, request)
                 return
         except Refused as refused:
             model, told = model_named(path), request_id.encode()
@@ -149,7 +152,7 @@ class GatewayApp:
         await self._changes.close()
         if self._events is not None:
             await self._events.close()
-        await self._reload.close()
+        await self._own.close()
         await self._outliving.close()
         if self._carriers is not None:
             carriers, self._carriers = self._carriers, None
@@ -177,43 +180,6 @@ class GatewayApp:
             await self._scheduler.start()
         return self._carriers
 
-    async def _answer(  # noqa: C901 - one row per kind
-        self, endpoint: Endpoint, caller: Caller, request: Request
-    ) -> None:
-        """What the gateway answers by itself."""
-        status = 200
-        match endpoint.kind:
-            case Kind.HEALTH:
-                payload: object = {"status": "ok"}
-            case Kind.READY:
-                status, payload = await self._ready()
-            case Kind.FETCH:
-                seconds = self._config.body_timeout_seconds
-                payload = await self._changes.fetch(request.headers, request.receive, seconds)
-            case Kind.REMOVE:
-                query: bytes = request.scope["query_string"]
-                payload = await self._changes.remove(request.headers, query)
-            case Kind.LOAD:
-                scheduler = (await self._started()).scheduler
-                payload = await self._loading.load(scheduler, request.receive)
-            case Kind.UNLOAD:
-                scheduler = (await self._started()).scheduler
-                payload = await self._loading.unload(scheduler, request.headers, request.receive)
-            case Kind.OLLAMA_SAYS:
-                payload = await self._ollama.say(endpoint, caller, request, self._asked)
-            case Kind.PROPS:
-                payload = listing.props(self._config)
-            case Kind.MODEL:
-                scheduler = (await self._started()).scheduler
-                name = model_named(endpoint.path)
-                payload = await self._models.one(scheduler, name, caller.own_names(name))
-            case _:
-                if reload_asked(request.scope["query_string"]):
-                    await self._reload.done()
-                payload = await self._models.body((await self._started()).scheduler)
-        headers = [(b"cache-control", b"no-store")]
-        await send_json(request.send, status, payload, request.id.encode(), headers)
-
     async def _tell_events(self, request: Request) -> None:
         """Raises AnswerCut to the server for a client that does not read."""
         task = asyncio.current_task()
@@ -240,17 +206,6 @@ class GatewayApp:
     async def _listed(self) -> list[Any]:
         listed = await self._models.body((await self._started()).scheduler)
         return list(listed["data"])
-
-    async def _ready(self) -> tuple[int, dict[str, Any]]:
-        if self._under_way.draining.is_set():
-            return 503, {"status": "shutting down"}
-        carriers = await self._started()
-        try:
-            async with asyncio.timeout(READY_SECONDS):
-                await carriers.scheduler.ping()
-        except (Refused, TimeoutError):
-            return 503, {"status": "the scheduler does not answer"}
-        return 200, {"status": "ok"}
 
     async def _forward(self, endpoint: Endpoint, caller: Caller, request: Request) -> None:
         task = asyncio.current_task()
@@ -294,7 +249,8 @@ class GatewayApp:
         watch.follow(request.receive, request.gone)
         query: bytes = request.scope["query_string"]
         if carriage.endpoint.kind in CONVERSING:
-            await self._converse(carriage, body, query)
+            scheduler = (await self._started()).scheduler
+            await self._streams.answer(carriage, body, query, scheduler)
             return
         if carriage.endpoint.kind is Kind.OLLAMA:
             await self._ollama.carry(carriage, await self._started(), arrived)
@@ -373,24 +329,6 @@ class GatewayApp:
         task.result()
         if conversation.stream:
             carriers.scheduler.seen(conversation.owner, conversation.id, conversation.stream)
-
-    async def _converse(self, carriage: Carriage, body: Body, query: bytes) -> None:
-        """About conversations that others have begun."""
-        request, owner = carriage.request, carriage.caller.owner
-        scheduler = (await self._started()).scheduler
-        told = request.id.encode()
-        match carriage.endpoint.kind:
-            case Kind.RESUME:
-                relay, watch = carriage.relay, carriage.watch
-                await self._streams.resume(scheduler, owner, query, request.headers, relay, watch)
-            case Kind.STOP:
-                await stop_stream(scheduler, owner, asked_id(query, request.headers))
-                await send_nothing(request.send, told)
-            case _:
-                ids = asked_ids(body)
-                held = await look_up(scheduler, owner, ids, carriage.watch.loop)
-                headers = [(b"cache-control", b"no-store")]
-                await send_json(request.send, 200, held, told, headers)
 
     def _unexpected(self, request: Request) -> Refused:
         """Call it where the exception is being handled."""

@@ -11,9 +11,12 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from proxy.answers import send_json, send_nothing
 from proxy.body import Body
+from proxy.carriage import Carriage
 from proxy.conf import ProxyConfig
 from proxy.conversations import asked_id, asked_offset, is_id
+from proxy.endpoints import Kind
 from proxy.headers import RawHeaders, end_of_head
 from proxy.relay import Relay
 from proxy.upstream import Answer, UpstreamFailed
@@ -57,9 +60,28 @@ class Streams:
         self._config = config
         self._readers: Counter[str] = Counter()
 
+    async def answer(
+        self, carriage: Carriage, body: Body, query: bytes, scheduler: SchedulerClient
+    ) -> None:
+        """About a conversation that another request has begun. Raises Refused, Interrupted."""
+        request, owner = carriage.request, carriage.caller.owner
+        told = request.id.encode()
+        match carriage.endpoint.kind:
+            case Kind.RESUME:
+                relay, watch = carriage.relay, carriage.watch
+                await self._resume(scheduler, owner, query, request.headers, relay, watch)
+            case Kind.STOP:
+                await stop_stream(scheduler, owner, asked_id(query, request.headers))
+                await send_nothing(request.send, told)
+            case _:
+                ids = asked_ids(body)
+                held = await look_up(scheduler, owner, ids, carriage.watch.loop)
+                headers = [(b"cache-control", b"no-store")]
+                await send_json(request.send, 200, held, told, headers)
+
     # Resume ------------------------------------------------------------------------------------
 
-    async def resume(
+    async def _resume(
         self,
         scheduler: SchedulerClient,
         owner: str,

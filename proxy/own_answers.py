@@ -1,0 +1,96 @@
+"""What the gateway answers by itself, in one JSON document."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from proxy import listing
+from proxy.answers import send_json
+from proxy.callers import Caller
+from proxy.carriage import Request
+from proxy.conf import ProxyConfig
+from proxy.endpoints import Endpoint, Kind, model_named
+from proxy.model_changes import ModelChanges
+from proxy.model_loading import ModelLoading
+from proxy.ollama.front import Ollama
+from proxy.reloading import Reload, reload_asked
+from proxy.underway import UnderWay
+from scheduler.client import SchedulerClient
+from scheduler.protocol import Refused
+
+READY_SECONDS = 2.0
+
+
+class OwnAnswers:
+    """Of one process."""
+
+    def __init__(
+        self,
+        config: ProxyConfig,
+        models: listing.ModelList,
+        changes: ModelChanges,
+        ollama: Ollama,
+        under_way: UnderWay,
+        scheduler: Callable[[], Awaitable[SchedulerClient]],
+    ) -> None:
+        """`scheduler` raises Refused when the gateway takes nothing new."""
+        self._config = config
+        self._models = models
+        self._changes = changes
+        self._ollama = ollama
+        self._under_way = under_way
+        self._scheduler = scheduler
+        self._loading = ModelLoading(config, changes.asker_of)
+        self._reload = Reload()
+
+    async def close(self) -> None:
+        await self._reload.close()
+
+    async def answer(self, endpoint: Endpoint, caller: Caller, request: Request) -> None:
+        """Raises Refused."""
+        status = 200
+        if endpoint.kind is Kind.READY:
+            status, payload = await self._ready()
+        else:
+            payload = await self._payload(endpoint, caller, request)
+        headers = [(b"cache-control", b"no-store")]
+        await send_json(request.send, status, payload, request.id.encode(), headers)
+
+    async def _payload(self, endpoint: Endpoint, caller: Caller, request: Request) -> Any:
+        query: bytes = request.scope["query_string"]
+        match endpoint.kind:
+            case Kind.HEALTH:
+                return {"status": "ok"}
+            case Kind.FETCH:
+                seconds = self._config.body_timeout_seconds
+                return await self._changes.fetch(request.headers, request.receive, seconds)
+            case Kind.REMOVE:
+                return await self._changes.remove(request.headers, query)
+            case Kind.LOAD:
+                return await self._loading.load(await self._scheduler(), request.receive)
+            case Kind.UNLOAD:
+                scheduler = await self._scheduler()
+                return await self._loading.unload(scheduler, request.headers, request.receive)
+            case Kind.OLLAMA_SAYS:
+                return await self._ollama.say(endpoint, caller, request, self._scheduler)
+            case Kind.PROPS:
+                return listing.props(self._config)
+            case Kind.MODEL:
+                name = model_named(endpoint.path)
+                return await self._models.one(await self._scheduler(), name, caller.own_names(name))
+        if reload_asked(query):
+            await self._reload.done()
+        return await self._models.body(await self._scheduler())
+
+    async def _ready(self) -> tuple[int, Any]:
+        if self._under_way.draining.is_set():
+            return 503, {"status": "shutting down"}
+        scheduler = await self._scheduler()
+        try:
+            async with asyncio.timeout(READY_SECONDS):
+                await scheduler.ping()
+        except (Refused, TimeoutError):
+            return 503, {"status": "the scheduler does not answer"}
+        return 200, {"status": "ok"}
