@@ -196,6 +196,13 @@ CORRAL_DRAIN_TIMEOUT = env.seconds("CORRAL_DRAIN_TIMEOUT", default=30.0)
 
 CORRAL_JOBS_REDIS_URL = env.text("REDIS_URL")
 """Empty: each queue is an SQLite file in the state folder."""
+CORRAL_JOB_MODULES = (
+    "models_registry.jobs",
+    "models_registry.downloads.jobs",
+    "models_registry.index_jobs",
+    "scheduler.tasks",
+)
+"""Importing them puts their jobs on the queues. Named here, so that no app names one above it."""
 
 # Django ---------------------------------------------------------------------------------
 

@@ -21,14 +21,6 @@ LONGEST_DELAY_SECONDS = 0.1
 SHUTDOWN_SECONDS = 3
 """A job that runs longer is abandoned: jobs are safe to run again."""
 
-TASK_MODULES = (
-    "models_registry.jobs",
-    "models_registry.downloads.jobs",
-    "models_registry.index_jobs",
-    "scheduler.tasks",
-)
-"""Importing them puts their jobs on the queues."""
-
 
 class QuietConsumer(Consumer):  # type: ignore[misc]
     """Leaves signals alone: two consumers share this process."""
@@ -39,7 +31,7 @@ class QuietConsumer(Consumer):  # type: ignore[misc]
 
 def consumers() -> list[QuietConsumer]:
     """One more worker than downloads may run at once: no rescan waits for a download."""
-    for module in TASK_MODULES:
+    for module in settings.CORRAL_JOB_MODULES:
         import_module(module)
     return [
         QuietConsumer(
