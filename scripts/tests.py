@@ -1,6 +1,6 @@
 """All tests, in lanes side by side; with arguments it is pytest.
 
-Much of a lane's time goes by in waiting for processes that start, stop or answer: four lanes keep
+Much of a lane's time goes by in waiting for processes that start, stop or answer: five lanes keep
 two cores busy. Each is a pytest of its own, with a state folder of its own (tests/state_folder.py),
 and is shown whole when it ends. A signal ends them all as Ctrl-C does, with what they have started.
 """
@@ -17,12 +17,16 @@ from pathlib import Path
 from typing import IO
 
 ROOT = Path(__file__).resolve().parent.parent
+APART = ("process", "e2e", "browser", "postgres")
 LANES = {
-    "near": ["tests", "--ignore=tests/process", "--ignore=tests/e2e", "--ignore=tests/browser"],
+    "near": ["tests", *(f"--ignore=tests/{folder}" for folder in APART)],
     "process": ["tests/process"],
     "servers": ["tests/e2e", "-m", "each_server"],
+    "postgres": ["tests/postgres", "tests/django", "tests/proxy", "-m", "each_database"],
     "product": ["tests/e2e", "tests/browser", "-m", "not each_server and not alone"],
 }
+BESIDE = {"postgres": [sys.executable, "-m", "tests.support.postgres"]}
+"""What starts a lane, and what it needs before and after."""
 INTERRUPTED = 2  # pytest's word for it
 ALONE = ["tests/e2e", "-m", "alone"]
 """What judges the memory of the whole machine: after the lanes, which take and give back much."""
@@ -38,7 +42,7 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="corral-tests-") as logs:
         running = {
-            name: _started(name, [*command, *chosen], Path(logs, name))
+            name: _started(name, [*BESIDE.get(name, []), *command, *chosen], Path(logs, name))
             for name, chosen in LANES.items()
         }
         signal.signal(signal.SIGTERM, lambda *_: _interrupt(running))

@@ -21,6 +21,7 @@ from models_registry.tables import missing_migrations
 from models_registry.validation import file_problem
 from proxy.keys import create_key
 from proxy.models import ApiKey
+from routerproj.database_checks import check_database
 from routerproj.serve.fetching import offer_or_fetch
 
 ACCOUNT = "admin"
@@ -36,8 +37,14 @@ class Credentials:
     api_key: str
 
 
+class UnusableDatabase(Exception):
+    """The message says what is wrong, and what to do."""
+
+
 def prepare_database() -> None:
-    """Every start: an update brings its own migrations."""
+    """Every start: an update brings its own migrations. Raises UnusableDatabase."""
+    if problems := check_database(None, databases=["default"]):
+        raise UnusableDatabase("\n".join(f"{each.msg}\n  {each.hint}" for each in problems))
     if missing_migrations():
         call_command("migrate", interactive=False, verbosity=0)
 

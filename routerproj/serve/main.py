@@ -72,6 +72,7 @@ def _run_to_its_end(
         CannotListen,
         CannotStart,
         UnsafeRunFolder,
+        first_run.UnusableDatabase,
         DatabaseError,
         OSError,
     ) as error:
