@@ -1,4 +1,4 @@
-"""Who may use the gateway: teams and their keys."""
+"""Who may use the gateway: teams and their keys; and what they have used."""
 
 from proxy.models.keys import ApiKey, Scope
 from proxy.models.teams import (
@@ -8,6 +8,7 @@ from proxy.models.teams import (
     Team,
     check_weight,
 )
+from proxy.models.usage import UsageRecord
 
 __all__ = [
     "DEFAULT_TEAM",
@@ -16,5 +17,6 @@ __all__ = [
     "ApiKey",
     "Scope",
     "Team",
+    "UsageRecord",
     "check_weight",
 ]
