@@ -236,6 +236,21 @@ async def body_on_disk(
     return body
 
 
+async def kept_body(data: bytes, room: Room, config: ProxyConfig) -> Body:
+    """The body with these bytes, in memory while they are few. Raises NoRoom."""
+    if len(data) <= config.retry_body and not room.memory_is_full:
+        room.held += len(data)
+        return Body(room, held=data)
+
+    async def write(spool: IO[bytes]) -> bool:
+        await asyncio.to_thread(write_parts, spool, [data], len(data))
+        return True
+
+    body = await body_on_disk(room, config.temp_folder, len(data), write)
+    assert body is not None
+    return body
+
+
 @contextmanager
 def _full_disk_refused(folder: Path) -> Iterator[None]:
     try:

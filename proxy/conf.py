@@ -35,6 +35,7 @@ class ProxyConfig:
     slow_reader_timeout_seconds: float = 60.0
     reconnect_wait_seconds: float = 30.0
     upstream_proxy: str = ""
+    media_hosts: tuple[str, ...] = ()
     websocket_message: int = 4 << 20
     websocket_idle_seconds: float = 300.0
     websocket_quiet_seconds: float = 5.0
@@ -75,6 +76,7 @@ def proxy_config() -> ProxyConfig:
         slow_reader_timeout_seconds=settings.CORRAL_SLOW_READER_TIMEOUT,
         reconnect_wait_seconds=settings.CORRAL_RECONNECT_WAIT,
         upstream_proxy=settings.CORRAL_UPSTREAM_PROXY,
+        media_hosts=tuple(settings.CORRAL_MEDIA_HOSTS),
         websocket_message=settings.CORRAL_WEBSOCKET_MESSAGE,
         websocket_idle_seconds=settings.CORRAL_WEBSOCKET_IDLE,
         websocket_quiet_seconds=settings.CORRAL_WEBSOCKET_QUIET,

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 from proxy import listing
-from proxy.abandoned import AbandonedAnswers
 from proxy.addressing import (
     address_query,
     autoload_asked,
@@ -36,8 +35,7 @@ from proxy.endpoints import (
 )
 from proxy.event_stream import stream_events
 from proxy.events import ModelEvents
-from proxy.filtering import Filtering
-from proxy.forwarding import Carriers, Forwarding, Order, interruption
+from proxy.forwarding import Carriers, Forwarding, Order, carriers_of, interruption
 from proxy.handover import Handover, Outliving, handed_over
 from proxy.headers import client_request_id, head_for_child, refuse_odd_headers
 from proxy.key_ring import KeyRing
@@ -48,8 +46,7 @@ from proxy.ollama.relay import OllamaRelay
 from proxy.own_answers import OwnAnswers
 from proxy.parsing import Parsing
 from proxy.relay import AnswerCut, Reader, Relay
-from proxy.remote.client import RemoteClient
-from proxy.remote.request import Asked, via_of
+from proxy.remote.request import Asked
 from proxy.sockets import Sockets
 from proxy.stickiness import sticky_of
 from proxy.streams import Streams
@@ -156,9 +153,7 @@ class GatewayApp:
         await self._outliving.close()
         if self._carriers is not None:
             carriers, self._carriers = self._carriers, None
-            await carriers.abandoned.close()
-            await carriers.remotes.close()
-            await carriers.scheduler.close()
+            await carriers.close()
 
     async def drain(self, timeout_seconds: float) -> None:
         """Take no new work; let answers end for that long, cut the rest with an error; close."""
@@ -168,15 +163,7 @@ class GatewayApp:
     async def _started(self) -> Carriers:
         self._under_way.refuse_while_draining()
         if self._carriers is None:
-            self._carriers = Carriers(
-                self._config,
-                self._scheduler,
-                AbandonedAnswers(),
-                Filtering(self._parsing, self._room, self._config.temp_folder),
-                RemoteClient(
-                    via=via_of(self._config.secret_key), proxy=self._config.upstream_proxy
-                ),
-            )
+            self._carriers = carriers_of(self._config, self._scheduler, self._parsing, self._room)
             await self._scheduler.start()
         return self._carriers
 

@@ -8,15 +8,17 @@ from typing import Literal
 
 from proxy.abandoned import AbandonedAnswers
 from proxy.attempts import ATTEMPTS, Attempts, broken_off
-from proxy.body import Body
+from proxy.body import Body, Room
 from proxy.callers import Caller
 from proxy.conf import ProxyConfig
 from proxy.filtering import Filtering
 from proxy.headers import end_of_head
+from proxy.media.settling import Media
 from proxy.outgoing import Outgoing
+from proxy.parsing import Parsing
 from proxy.relay import Relay
 from proxy.remote.client import RemoteClient
-from proxy.remote.request import Asked, refuse_what_came_back
+from proxy.remote.request import Asked, refuse_what_came_back, via_of
 from proxy.upstream import Answer, UpstreamFailed
 from proxy.watch import Cause, Interrupted, Watch
 from scheduler.client import Conversation, Lease, SchedulerClient
@@ -54,7 +56,27 @@ class Carriers:
     scheduler: SchedulerClient
     abandoned: AbandonedAnswers
     filtering: Filtering
+    media: Media
     remotes: RemoteClient
+
+    async def close(self) -> None:
+        self.media.close()
+        await self.abandoned.close()
+        await self.remotes.close()
+        await self.scheduler.close()
+
+
+def carriers_of(
+    config: ProxyConfig, scheduler: SchedulerClient, parsing: Parsing, room: Room
+) -> Carriers:
+    return Carriers(
+        config,
+        scheduler,
+        AbandonedAnswers(),
+        Filtering(parsing, room, config.temp_folder),
+        Media(config, parsing, room),
+        RemoteClient(via=via_of(config.secret_key), proxy=config.upstream_proxy),
+    )
 
 
 class Forwarding:
@@ -76,6 +98,7 @@ class Forwarding:
         """Raises Refused (the relay knows how it can still be said) or Interrupted."""
         refuse_what_came_back(self._order.asked.headers, self._carriers.remotes.via)
         try:
+            await self._outgoing.settle(self._carriers.media, self._watch)
             while True:
                 lease = await self._acquire()
                 await self._leave_if_nobody_comes_back(lease)
@@ -89,7 +112,7 @@ class Forwarding:
                     await self._pass_on(lease, answer)
                     return
         finally:
-            self._outgoing.close()
+            self._outgoing.end()
 
     async def load(self) -> None:
         """Only have the model loaded. Raises Refused or Interrupted."""

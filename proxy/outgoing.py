@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from proxy.body import Body
 from proxy.filtering import NO_EFFECTS, Effects, Filtering
+from proxy.media.settling import Media
 from proxy.relay import Relay
+from proxy.watch import Watch
 from scheduler.client import Lease
 from scheduler.protocol import Filters
 
@@ -15,14 +17,23 @@ from scheduler.protocol import Filters
 @dataclass(slots=True)
 class Outgoing:
     """Of one request. `form` is the Content-Type of a multipart form; what is neither that nor JSON
-    goes as it came. Close it at the end."""
+    goes as it came. `end` it."""
 
     came: Body
     filtering: Filtering
     relay: Relay
     form: bytes | None
     is_json: bool
+    _settled: Body | None = None
     _changed: Body | None = None
+
+    async def settle(self, media: Media, watch: Watch) -> None:
+        """Before anything is asked for: no address of media stays in it. Raises Refused or
+        Interrupted."""
+        if self.is_json:
+            settled = await media.settled(self.came, watch)
+            if settled is not self.came:
+                self._settled = self.came = settled
 
     async def body(self, lease: Lease) -> Body:
         """For this lease: each may be of another state of the registry. The one before is closed.
@@ -40,6 +51,11 @@ class Outgoing:
         changed, self._changed = self._changed, None
         if changed is not None:
             changed.close()
+
+    def end(self) -> None:
+        self.close()
+        if self._settled is not None:
+            self._settled.close()
 
     async def _for(self, lease: Lease) -> tuple[Body, Effects]:
         if self.form is not None and lease.model:

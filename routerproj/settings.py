@@ -13,7 +13,7 @@ from pathlib import Path
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
-from models_registry.downloads.addresses import parse_hosts
+from models_registry.downloads.addresses import parse_entries, parse_hosts
 from models_registry.remote_addresses import check_proxy
 from routerproj.admin_look import UNFOLD as UNFOLD
 from routerproj.databases import database_settings
@@ -81,6 +81,9 @@ CORRAL_DOWNLOADS = env.whole("CORRAL_DOWNLOADS", default=2, least=1, most=16)
 CORRAL_DOWNLOAD_HOSTS = parse_hosts(env.checked("CORRAL_DOWNLOAD_HOSTS", check=parse_hosts))
 """Where plain URLs may lead, also by a redirect: names, `*.example.com`, `*`, or with their scheme
 (http://10.0.0.5:8000) such as have a private address."""
+CORRAL_MEDIA_HOSTS = parse_entries(env.checked("CORRAL_MEDIA_HOSTS", check=parse_entries))
+"""Of what requests name by an address (images …): whence it is fetched for them, in the same words;
+empty: nothing is."""
 CORRAL_HF_ENDPOINT = env.text("HF_ENDPOINT", "MODEL_ENDPOINT", default="https://huggingface.co")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 """huggingface_hub reads it when it is imported: nobody is told what runs here."""

@@ -25,6 +25,7 @@ ERRORS: dict[str, ErrorKind] = {
     "invalid_json": ErrorKind(400, False, _CLIENT),
     "model_missing": ErrorKind(400, False, _CLIENT),
     "invalid_request": ErrorKind(400, False, _CLIENT),
+    "media_refused": ErrorKind(400, False, _CLIENT),
     "invalid_api_key": ErrorKind(401, False, "authentication_error"),
     "auth_unavailable": ErrorKind(503, True, _UNAVAILABLE),
     "host_not_allowed": ErrorKind(403, False, "permission_error"),
@@ -67,6 +68,7 @@ ERRORS: dict[str, ErrorKind] = {
     "unknown_operation": ErrorKind(400, False, _CLIENT),
     "unknown_lease": ErrorKind(404, False, _CLIENT),
     "scheduler_unavailable": ErrorKind(503, True, _UNAVAILABLE),
+    "media_unavailable": ErrorKind(502, True, _SERVER),
     # While the answer was under way
     "request_crashes_model": ErrorKind(500, False, _SERVER),
     "upstream_failed": ErrorKind(502, True, _SERVER),

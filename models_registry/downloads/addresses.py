@@ -112,12 +112,16 @@ def rules_of(entries: Sequence[str], *, trusted: Sequence[str] = ()) -> Rules:
 
 
 def parse_hosts(text: str) -> list[str]:
-    """The setting's entries, with commas between them; the default ones for nothing. Raises
-    ValueError."""
+    """The setting's entries; the default ones for nothing. Raises ValueError."""
+    return parse_entries(text) or list(DEFAULT_HOSTS)
+
+
+def parse_entries(text: str) -> list[str]:
+    """Names and origins, with commas between them. Raises ValueError."""
     entries = [word.strip() for word in text.split(",") if word.strip()]
     for entry in entries:
         _check_entry(entry)
-    return entries or list(DEFAULT_HOSTS)
+    return entries
 
 
 def _check_entry(entry: str) -> None:

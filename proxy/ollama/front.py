@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import IO, Any
+from typing import Any
 
-from proxy.body import Body, Room, body_on_disk, write_parts
+from proxy.body import Body, Room, kept_body
 from proxy.callers import Caller
 from proxy.carriage import Carriage, Request
 from proxy.conf import ProxyConfig
@@ -80,7 +79,7 @@ class Ollama:
         if plan.needs:
             await self._models.refuse_what_it_cannot(model, caller.own_names(model), plan.needs)
         carriage.body.close()
-        carriage.body = await self._kept(translated)
+        carriage.body = await kept_body(translated, self._room, self._config)
         order = self._order(carriage, carriage.body, plan, arrived)
         if plan.path:
             await Forwarding(order, carriers, relay, carriage.watch).run()
@@ -108,20 +107,6 @@ class Ollama:
         if isinstance(outcome, Refused):
             raise outcome
         return outcome
-
-    async def _kept(self, data: bytes) -> Body:
-        """Raises NoRoom."""
-        if len(data) <= self._config.retry_body and not self._room.memory_is_full:
-            self._room.held += len(data)
-            return Body(self._room, held=data)
-
-        async def write(spool: IO[bytes]) -> bool:
-            await asyncio.to_thread(write_parts, spool, [data], len(data))
-            return True
-
-        body = await body_on_disk(self._room, self._config.temp_folder, len(data), write)
-        assert body is not None
-        return body
 
     def _order(self, carriage: Carriage, body: Body, plan: Plan, arrived: float) -> Order:
         request = carriage.request
