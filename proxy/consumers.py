@@ -95,6 +95,7 @@ class GatewayApp:
             self._changes,
             self._ollama,
             self._under_way,
+            self._keys,
             self._asked,
         )
         self._sockets = Sockets(

@@ -94,6 +94,17 @@ class KeyRing:
             return Caller(DEFAULT_TEAM, policy=await self._default_policy(), digest=digest)
         raise Refused("invalid_api_key", "This API key is not valid, or no longer.")
 
+    async def answers(self) -> bool:
+        """Whether the database says at this moment who may ask; True where nobody asks it."""
+        if self._no_auth or time.monotonic() - self._table.looked_at < CACHE_SECONDS:
+            return True
+        try:
+            async with asyncio.timeout(LOOKUP_SECONDS):
+                await self._look_up.ask()
+        except (DatabaseError, TimeoutError):
+            return False
+        return True
+
     async def close(self) -> None:
         await self._look_up.close()
         await self._reader.close()

@@ -12,6 +12,7 @@ from proxy.callers import Caller
 from proxy.carriage import Request
 from proxy.conf import ProxyConfig
 from proxy.endpoints import Endpoint, Kind, model_named
+from proxy.key_ring import KeyRing
 from proxy.model_changes import ModelChanges
 from proxy.model_loading import ModelLoading
 from proxy.ollama.front import Ollama
@@ -33,6 +34,7 @@ class OwnAnswers:
         changes: ModelChanges,
         ollama: Ollama,
         under_way: UnderWay,
+        keys: KeyRing,
         scheduler: Callable[[], Awaitable[SchedulerClient]],
     ) -> None:
         """`scheduler` raises Refused when the gateway takes nothing new."""
@@ -41,6 +43,7 @@ class OwnAnswers:
         self._changes = changes
         self._ollama = ollama
         self._under_way = under_way
+        self._keys = keys
         self._scheduler = scheduler
         self._loading = ModelLoading(config, changes.asker_of)
         self._reload = Reload()
@@ -93,4 +96,6 @@ class OwnAnswers:
                 await scheduler.ping()
         except (Refused, TimeoutError):
             return 503, {"status": "the scheduler does not answer"}
+        if not await self._keys.answers():
+            return 503, {"status": "the database does not answer"}
         return 200, {"status": "ok"}

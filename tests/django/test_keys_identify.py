@@ -277,6 +277,19 @@ async def test_a_database_that_hangs_fails_closed(ring, key, counted, monkeypatc
     counted.hang.set()
 
 
+async def test_whether_the_database_answers_is_asked_of_it_once_a_second(
+    ring, counted, monkeypatch
+):
+    assert await ring.answers()
+    counted.error = OperationalError("gone")
+    assert await ring.answers()  # as of a moment ago
+
+    monkeypatch.setattr(key_ring, "CACHE_SECONDS", 0.0)
+    assert not await ring.answers()
+    counted.error = None
+    assert await ring.answers()
+
+
 async def test_the_last_use_is_written_once_a_minute(ring, key):
     for _ in range(3):
         await ring.identify(bearer(key))

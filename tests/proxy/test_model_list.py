@@ -204,6 +204,20 @@ async def test_it_is_ready_when_the_scheduler_answers(house):
     assert ready.status == 200
 
 
+@pytest.mark.parametrize(("answers", "status"), [(True, 200), (False, 503)])
+async def test_it_is_ready_when_the_database_says_who_may_ask(house, answers, status):
+    class Keys:
+        async def answers(self) -> bool:
+            return answers
+
+        async def close(self) -> None: ...
+
+    async with house(never_asked, keys=Keys()) as h:
+        ready = await Exchange(h.app, "/ready", method="GET").end()
+
+    assert ready.status == status
+
+
 async def test_clients_know_a_router_by_its_properties(house):
     async with house(never_asked, models_max=3) as h:
         props = await Exchange(h.app, "/props", method="GET").end()

@@ -100,7 +100,10 @@ def tell_measurements(var: Path, models_dir: Path) -> None:
 
 
 def keep_measurements(var: Path) -> None:
-    """Of a gateway that has stopped: what it knows by measuring, for those that start later."""
+    """Of a gateway that has stopped: what it knows by measuring, for those that start later.
+    Nothing when its rows are elsewhere."""
+    if not (var / DATABASE).exists():
+        return
     query = "SELECT * FROM models_registry_measurement WHERE state = 'measured' AND NOT estimated"
     with closing(sqlite3.connect(var / DATABASE)) as database:
         database.row_factory = sqlite3.Row
