@@ -135,6 +135,15 @@ CORRAL_EVENT_LOG = env.flag("CORRAL_EVENT_LOG", default=False)
 """Write every event of the scheduler under logs/, to be replayed."""
 CORRAL_RECORD_DAYS = env.whole("CORRAL_RECORD_DAYS", default=30, least=1)
 """Days for which the record of instances and decisions is kept."""
+CORRAL_USAGE_DAYS = env.whole("CORRAL_USAGE_DAYS", default=90, least=1, most=3650)
+"""Days for which single requests are kept, today being one of them."""
+CORRAL_USAGE_HOUR_DAYS = env.whole("CORRAL_USAGE_HOUR_DAYS", default=400, least=1, most=36500)
+"""The same of the sums by the hour. Those by the day are kept for ever."""
+if CORRAL_USAGE_HOUR_DAYS < CORRAL_USAGE_DAYS:
+    raise ImproperlyConfigured(
+        f"CORRAL_USAGE_HOUR_DAYS={CORRAL_USAGE_HOUR_DAYS} is less than CORRAL_USAGE_DAYS="
+        f"{CORRAL_USAGE_DAYS}: sums have to last as long as what they are sums of"
+    )
 
 # Memory -------------------------------------------------------------------------------
 
@@ -205,6 +214,7 @@ CORRAL_JOB_MODULES = (
     "models_registry.downloads.jobs",
     "models_registry.index_jobs",
     "scheduler.tasks",
+    "proxy.rollups.jobs",
 )
 """Importing them puts their jobs on the queues. Named here, so that no app names one above it."""
 

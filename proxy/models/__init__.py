@@ -1,6 +1,7 @@
 """Who may use the gateway: teams and their keys; and what they have used."""
 
 from proxy.models.keys import ApiKey, Scope
+from proxy.models.rollups import UsageDay, UsageHour
 from proxy.models.teams import (
     DEFAULT_TEAM,
     LEAST_WEIGHT,
@@ -17,6 +18,8 @@ __all__ = [
     "ApiKey",
     "Scope",
     "Team",
+    "UsageDay",
+    "UsageHour",
     "UsageRecord",
     "check_weight",
 ]
