@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import logging
 import os
 import shutil
@@ -17,7 +18,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Protocol, cast
 
 from .child_lines import EXIT_COMMAND
 from .engines.base import Command
@@ -29,6 +30,11 @@ logger = logging.getLogger(__name__)
 LINE_LIMIT = 1 << 20
 LAST_OUTPUT_SECONDS = 1.0
 """How long after its exit a child's last lines may take to arrive."""
+GATHER_SECONDS = 0.05
+"""Between two looks at a stream that is log only. At its default verbosity a llama-server writes a
+dozen lines for an answer, and to be woken for each costs more than all else that one costs here."""
+GATHER_PIPE_BYTES = 256 << 10
+"""Room for what it writes meanwhile, so that it does not wait for us."""
 RUNNER_SECONDS = 5.0
 """How long a runner may take to kill a tree, until it is killed itself."""
 OOM_SCORE = 500
@@ -41,6 +47,8 @@ RUNNER = Path(__file__).with_name("runner.py")
 _GUARD = 'ulimit -c 0; [ "$PPID" = "$0" ] && exec "$@"'
 
 Heard = Callable[[bytes, Stream], None]
+HeardLog = Callable[[bytes], None]
+"""Gets whole lines, with their newlines."""
 
 
 class Child(Protocol):
@@ -53,6 +61,10 @@ class Child(Protocol):
     def kill(self) -> None:
         """SIGKILL to its process group; where a runner stands before it, SIGTERM to that one, which
         kills all that has sprung from it. Harmless when it has ended."""
+        ...
+
+    def gather_log(self, heard: HeardLog) -> None:
+        """From now on what comes on its stderr is log, and is handed over as it gathers."""
         ...
 
     async def ended(self) -> int:
@@ -99,7 +111,12 @@ async def spawned(command: Command, heard: Heard) -> Child:
 
 
 class _Output(asyncio.Protocol):
-    """One of its streams, line by line."""
+    """One of its streams: line by line, or gathered."""
+
+    _transport: asyncio.ReadTransport
+    _heard_log: HeardLog | None = None
+    _again: asyncio.TimerHandle | None = None
+    _is_last = False
 
     def __init__(self, heard: Heard, stream: Stream) -> None:
         self._heard = heard
@@ -107,17 +124,43 @@ class _Output(asyncio.Protocol):
         self._splitter = LineSplitter(LINE_LIMIT)
         self.over = asyncio.Event()
 
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Not by isinstance: uvloop's transports are none of asyncio's classes.
+        self._transport = cast(asyncio.ReadTransport, transport)
+
+    def gather(self, heard: HeardLog) -> None:
+        self._heard_log = heard
+
+    def hurry(self) -> None:
+        """Its child has ended: the rest is read at once."""
+        self._is_last = True
+        self._go_on()
+
     def data_received(self, data: bytes) -> None:
         before = self._splitter.dropped
-        for line in self._splitter.feed(data):
-            self._heard(line, self._stream)
+        if self._heard_log is None:
+            for line in self._splitter.feed(data):
+                self._heard(line, self._stream)
+        elif lines := self._splitter.feed_whole(data):
+            self._heard_log(lines)
         if self._splitter.dropped > before:
             self._heard(b"(a line of more than %d bytes was dropped)" % LINE_LIMIT, self._stream)
+        if self._heard_log is not None and not self._is_last:
+            self._transport.pause_reading()
+            self._again = asyncio.get_running_loop().call_later(GATHER_SECONDS, self._go_on)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._again is not None:
+            self._again.cancel()
         if rest := self._splitter.end():
             self._heard(rest, self._stream)
         self.over.set()
+
+    def _go_on(self) -> None:
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None
+            self._transport.resume_reading()
 
 
 class SpawnedChild:
@@ -158,6 +201,13 @@ class SpawnedChild:
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: output, pipe)
         self._transports.append(transport)
 
+    def gather_log(self, heard: HeardLog) -> None:
+        stderr = self._process.stderr
+        assert stderr
+        with contextlib.suppress(OSError):  # a user's share of such room is limited: then without
+            fcntl.fcntl(stderr, fcntl.F_SETPIPE_SZ, GATHER_PIPE_BYTES)
+        self._outputs[Stream.ERR].gather(heard)
+
     def _close(self) -> None:
         for transport in self._transports:
             transport.close()
@@ -188,6 +238,7 @@ class SpawnedChild:
         await self._exited.wait()
         try:
             async with asyncio.timeout(LAST_OUTPUT_SECONDS):
+                self._outputs[Stream.ERR].hurry()
                 for output in self._outputs.values():
                     await output.over.wait()
         except TimeoutError:

@@ -17,50 +17,72 @@ logger = logging.getLogger(__name__)
 
 KEPT_LINES = 60
 LONGEST_KEPT_LINE = 2000
+_KEPT_BYTES = KEPT_LINES * LONGEST_KEPT_LINE
 FILE_LIMIT = 5 << 20
 """Bytes in one file; with its predecessor a preset's log takes twice as much."""
 
 
 class ChildLog:
-    """Not more than KEPT_LINES in memory. A file that cannot be written is said once and given up:
-    a full disk must not end a model."""
+    """Of what is in memory the last KEPT_LINES count. A file that cannot be written is said once
+    and given up: a full disk must not end a model."""
 
     def __init__(self, path: Path | None, file_limit: int = FILE_LIMIT) -> None:
-        self._kept: deque[str] = deque(maxlen=KEPT_LINES)
+        self._kept: deque[bytes] = deque(maxlen=KEPT_LINES)  # each at least a line
+        self._kept_bytes = 0
         self._path = path
         self._file_limit = file_limit
         self._file: BinaryIO | None = None
+        self._size = 0
 
     def add(self, line: bytes) -> None:
-        self._kept.append(text_of(line[:LONGEST_KEPT_LINE]))
-        if self._path is None:
-            return
-        try:
-            self._write(self._path, line)
-        except OSError as failure:
-            logger.warning("no log is kept in %s any more: %s", self._path, failure)
-            self._path = None
-            self.close()
+        self._keep(line[:LONGEST_KEPT_LINE] + b"\n")
+        self._write(line + b"\n")
+
+    def add_lines(self, lines: bytes) -> None:
+        """Whole ones, with their newlines. Nothing is done for each of them: a busy child writes
+        dozens for a request."""
+        self._keep(lines[-_KEPT_BYTES:])
+        self._write(lines)
 
     def words(self) -> str:
-        return last_words(list(self._kept))
+        return last_words(self._last_lines())
 
     def says_out_of_memory(self) -> bool:
-        return says_out_of_memory(self._kept)
+        return says_out_of_memory(self._last_lines())
 
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
 
-    def _write(self, path: Path, line: bytes) -> None:
-        if self._file is None:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._file = open(path, "ab", buffering=0, opener=_private)  # noqa: SIM115 - see close()
-        self._file.write(line + b"\n")
-        if self._file.tell() >= self._file_limit:
+    def _last_lines(self) -> list[str]:
+        lines = [line for line in b"".join(self._kept).split(b"\n") if line.strip()]
+        return [text_of(line[:LONGEST_KEPT_LINE]) for line in lines[-KEPT_LINES:]]
+
+    def _keep(self, lines: bytes) -> None:
+        if len(self._kept) == KEPT_LINES:
+            self._kept_bytes -= len(self._kept[0])  # it goes by itself
+        self._kept.append(lines)
+        self._kept_bytes += len(lines)
+        while self._kept_bytes - len(self._kept[0]) >= _KEPT_BYTES:
+            self._kept_bytes -= len(self._kept.popleft())
+
+    def _write(self, lines: bytes) -> None:
+        if self._path is None:
+            return
+        try:
+            if self._file is None:
+                self._file = _opened(self._path)
+                self._size = self._file.tell()
+            self._file.write(lines)
+            self._size += len(lines)
+            if self._size >= self._file_limit:
+                self.close()
+                self._path.replace(self._path.with_suffix(".log.1"))
+        except OSError as failure:
+            logger.warning("no log is kept in %s any more: %s", self._path, failure)
+            self._path = None
             self.close()
-            path.replace(path.with_suffix(".log.1"))
 
 
 def log_path(folder: Path, preset: str) -> Path:
@@ -69,6 +91,11 @@ def log_path(folder: Path, preset: str) -> Path:
     if safe != preset:
         safe = f"{safe}-{hashlib.sha256(preset.encode()).hexdigest()[:8]}"
     return folder / f"{safe}.log"
+
+
+def _opened(path: Path) -> BinaryIO:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return open(path, "ab", buffering=0, opener=_private)
 
 
 def _private(path: str, flags: int) -> int:

@@ -47,6 +47,11 @@ class Hearing:
         self._logs_on = {Stream.OUT: False, Stream.ERR: False}
         self._has_been_ready = False
 
+    @property
+    def stderr_is_log(self) -> bool:
+        """All that comes on it from now on: the child reports on stdout."""
+        return self._reports_on_stdout
+
     def hear(
         self, line: bytes, stream: Stream
     ) -> Report | InDoubt | NotBelieved | NotUnderstood | None:

@@ -272,6 +272,10 @@ class InstanceRun:
             case Report() as report:
                 self._reported(report)
 
+    def _heard_log(self, lines: bytes) -> None:
+        self._lines += lines.count(b"\n")
+        self._log.add_lines(lines)
+
     def _ask_about(self, report: Report, line: bytes) -> None:
         """A client may have written it. Only `sleeping` takes something from an instance that is
         loaded, so only that is worth asking the child about; one question at a time."""
@@ -345,6 +349,8 @@ class InstanceRun:
         self._held_back.cancel()
         self._held_back, self._allocates = None, False
         self._tell_allocation()
+        if self._child is not None and self._hearing.stderr_is_log:
+            self._child.gather_log(self._heard_log)
         self._told(self, ReadyReported(self.instance))
 
     def _tell_allocation(self) -> None:

@@ -30,6 +30,19 @@ class LineSplitter:
         self._grow(rest)
         return lines
 
+    def feed_whole(self, data: bytes) -> bytes:
+        """The same lines as one piece, with their newlines."""
+        end = data.rfind(b"\n") + 1
+        begin = data.find(b"\n") + 1 if self._skipping else 0
+        if end:
+            self._skipping = False
+            lines = bytes(self._begun) + data[begin:end]
+            self._begun.clear()
+        else:
+            lines = b""
+        self._grow(data[end:])
+        return lines
+
     def end(self) -> bytes:
         """What came after the last newline; empty when there was nothing."""
         rest = b"" if self._skipping else bytes(self._begun)

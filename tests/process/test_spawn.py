@@ -8,11 +8,14 @@ import os
 import sys
 from pathlib import Path
 
+import uvloop
+
 from scheduler.client import SchedulerClient
 from scheduler.run_folder import control_socket
 from scheduler.runtime.child import OOM_SCORE, guarded, spawned
 from scheduler.runtime.engines.base import Command
 from scheduler.runtime.engines.llama_server import LlamaServer
+from scheduler.runtime.hearing import Stream
 
 from .running import FAKE, PATIENCE, children, exists, is_alive, preset, running, short_var, until
 
@@ -28,6 +31,40 @@ async def printed(command: Command) -> list[bytes]:
     child = await spawned(command, lambda line, stream: lines.append(line))
     await child.ended()
     return lines
+
+
+FLOOD = """
+import os
+os.write(1, b"go\\n")
+os.read(0, 1)
+for _ in range(400):
+    os.write(2, b"".join(b"%d of a flood\\n" % at for at in range(1000)))
+os.write(2, b"the last, without an end")
+"""
+
+
+def test_a_log_that_is_gathered_comes_whole_and_in_order_by_the_loop_of_runscheduler():
+    uvloop.run(test_a_log_that_is_gathered_comes_whole_and_in_order())
+
+
+async def test_a_log_that_is_gathered_comes_whole_and_in_order():
+    gathered: list[bytes] = []
+    lines: list[bytes] = []
+    begun = asyncio.Event()
+
+    def heard(line: bytes, stream: Stream) -> None:
+        lines.append(line)
+        begun.set()
+
+    child = await spawned(Command((sys.executable, "-c", FLOOD), dict(os.environ)), heard)
+    await begun.wait()
+    child.gather_log(gathered.append)
+    child.ask_exit()  # what it reads lets it go on
+    assert await child.ended() == 0
+
+    assert b"".join(gathered) == b"".join(b"%d of a flood\n" % at for at in range(1000)) * 400
+    assert all(part.endswith(b"\n") for part in gathered)
+    assert lines == [b"go", b"the last, without an end"]
 
 
 async def test_a_child_leads_a_group_of_its_own():

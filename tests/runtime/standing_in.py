@@ -16,7 +16,7 @@ from scheduler.core.planner import Planner
 from scheduler.core.sizes import NOTHING_GRANTED, Grant
 from scheduler.core.values import Config
 from scheduler.protocol import Acquire, Refused
-from scheduler.runtime.child import Heard
+from scheduler.runtime.child import Heard, HeardLog
 from scheduler.runtime.child_log import ChildLog
 from scheduler.runtime.child_streams import Held
 from scheduler.runtime.conversations import Conversations
@@ -70,6 +70,18 @@ class StandIn:
         if not self._returncode.done():
             self.killed += 1
         self.end(-9)
+
+    def gather_log(self, heard: HeardLog) -> None:
+        """What it logs from now on comes as blocks, as a real child's does."""
+        before = self._heard
+
+        def heard_line(line: bytes, stream: Stream) -> None:
+            if stream is Stream.ERR:
+                heard(line + b"\n")
+            else:
+                before(line, stream)
+
+        self._heard = heard_line
 
     async def ended(self) -> int:
         return await asyncio.shield(self._returncode)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.runtime.child_log import KEPT_LINES, ChildLog, log_path
+from scheduler.runtime.child_log import KEPT_LINES, LONGEST_KEPT_LINE, ChildLog, log_path
 
 
 def test_a_full_file_is_moved_aside_once(tmp_path):
@@ -34,6 +34,32 @@ def test_a_file_that_cannot_be_written_ends_nothing(tmp_path):
     log.add(b"error: two")
 
     assert log.words() == "error: one\nerror: two"
+
+
+def test_lines_that_come_as_one_piece_are_kept_and_written_as_they_stand(tmp_path):
+    path = tmp_path / "a.log"
+    log = ChildLog(path, file_limit=100)
+    log.add(b"error: long ago")
+    log.add_lines(b"chatter\n" * KEPT_LINES + b"\nerror: one\n")
+    log.add_lines(b"error: two\nfailed to allocate CUDA0 buffer\n")
+    log.close()
+
+    assert log.words().splitlines() == [
+        "error: one",
+        "error: two",
+        "failed to allocate CUDA0 buffer",
+    ]
+    assert log.says_out_of_memory()
+    assert path.with_suffix(".log.1").read_bytes().startswith(b"error: long ago\nchatter\n")
+    assert path.read_bytes() == b"error: two\nfailed to allocate CUDA0 buffer\n"
+
+
+def test_pieces_of_any_size_take_bounded_memory():
+    log = ChildLog(None)
+    for _ in range(200):
+        log.add_lines(b"x" * 99 + b"\n" * 3_000)
+
+    assert sum(map(len, log._kept)) <= 2 * KEPT_LINES * LONGEST_KEPT_LINE
 
 
 def test_only_the_last_lines_are_kept_in_memory():
