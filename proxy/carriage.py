@@ -11,6 +11,7 @@ from proxy.body import Body
 from proxy.callers import Caller
 from proxy.endpoints import Endpoint
 from proxy.relay import Relay
+from proxy.usage.meter import Meter
 from proxy.watch import CLIENT_GONE, Receive, Watch
 
 
@@ -40,6 +41,7 @@ class Carriage:
     request: Request
     relay: Relay
     watch: Watch
+    meter: Meter
     body: Body | None = None
     model: str = ""
 

@@ -17,6 +17,7 @@ class ProxyConfig:
 
     control_socket: Path
     temp_folder: Path
+    usage_folder: Path
     secret_key: str
     no_auth: bool = False
     api_keys: tuple[str, ...] = ()
@@ -36,6 +37,7 @@ class ProxyConfig:
     reconnect_wait_seconds: float = 30.0
     upstream_proxy: str = ""
     media_hosts: tuple[str, ...] = ()
+    usage_journal: int = 1 << 30
     websocket_message: int = 4 << 20
     websocket_idle_seconds: float = 300.0
     websocket_quiet_seconds: float = 5.0
@@ -58,6 +60,7 @@ def proxy_config() -> ProxyConfig:
     return ProxyConfig(
         control_socket=settings.CORRAL_CONTROL_SOCKET,
         temp_folder=settings.CORRAL_VAR / "tmp",
+        usage_folder=settings.CORRAL_VAR / "usage",
         secret_key=settings.SECRET_KEY,
         no_auth=settings.CORRAL_NO_AUTH,
         api_keys=tuple(settings.CORRAL_API_KEYS),
@@ -77,6 +80,7 @@ def proxy_config() -> ProxyConfig:
         reconnect_wait_seconds=settings.CORRAL_RECONNECT_WAIT,
         upstream_proxy=settings.CORRAL_UPSTREAM_PROXY,
         media_hosts=tuple(settings.CORRAL_MEDIA_HOSTS),
+        usage_journal=settings.CORRAL_USAGE_JOURNAL,
         websocket_message=settings.CORRAL_WEBSOCKET_MESSAGE,
         websocket_idle_seconds=settings.CORRAL_WEBSOCKET_IDLE,
         websocket_quiet_seconds=settings.CORRAL_WEBSOCKET_QUIET,

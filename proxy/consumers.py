@@ -26,6 +26,7 @@ from proxy.downloads import Downloads
 from proxy.endpoints import (
     APART,
     CONVERSING,
+    METERED,
     PROPS_OF_MODEL,
     Endpoint,
     Kind,
@@ -51,6 +52,9 @@ from proxy.sockets import Sockets
 from proxy.stickiness import sticky_of
 from proxy.streams import Streams
 from proxy.underway import UnderWay
+from proxy.usage.journal import Journal
+from proxy.usage.meter import Asking, Meter, nothing
+from proxy.usage.writer import UsageWriter
 from proxy.watch import Cause, Interrupted, Receive, Watch
 from scheduler.client import Conversation, SchedulerClient
 from scheduler.protocol import Refused
@@ -71,6 +75,7 @@ class GatewayApp:
         scheduler: SchedulerClient | None = None,
         keys: KeyRing | None = None,
         downloads: Downloads | None = None,
+        usage: UsageWriter | None = None,
     ) -> None:
         self._config = config or proxy_config()
         self._keys = keys or KeyRing(self._config)
@@ -78,6 +83,9 @@ class GatewayApp:
             self._config.control_socket, self._config.reconnect_wait_seconds
         )
         self._downloads = downloads or Downloads()
+        self._usage = usage or UsageWriter(
+            Journal(self._config.usage_folder, self._config.usage_journal)
+        )
         self._changes = ModelChanges()
         self._models = listing.ModelList(self._downloads)
         self._events: ModelEvents | None = None
@@ -99,7 +107,13 @@ class GatewayApp:
             self._asked,
         )
         self._sockets = Sockets(
-            self._config, self._keys, self._downloads, self._under_way, self._asked, self._heard
+            self._config,
+            self._keys,
+            self._downloads,
+            self._under_way,
+            self._asked,
+            self._heard,
+            self._usage,
         )
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -155,6 +169,7 @@ class GatewayApp:
         if self._carriers is not None:
             carriers, self._carriers = self._carriers, None
             await carriers.close()
+        await self._usage.close()
 
     async def drain(self, timeout_seconds: float) -> None:
         """Take no new work; let answers end for that long, cut the rest with an error; close."""
@@ -165,6 +180,7 @@ class GatewayApp:
         self._under_way.refuse_while_draining()
         if self._carriers is None:
             self._carriers = carriers_of(self._config, self._scheduler, self._parsing, self._room)
+            self._usage.start()
             await self._scheduler.start()
         return self._carriers
 
@@ -201,10 +217,17 @@ class GatewayApp:
         watch = Watch(task)
         reader = Reader(request.send, request.id, endpoint.dialect)
         made = OllamaRelay if endpoint.kind is Kind.OLLAMA else Relay
-        relay = made(reader, self._config, watch)
-        carriage = Carriage(endpoint, caller, request, relay, watch)
+        meter = self._meter(endpoint, caller, request, watch)
+        relay = made(reader, self._config, watch, meter)
+        carriage = Carriage(endpoint, caller, request, relay, watch, meter)
         with self._under_way.one(watch):
             await self._or_say_why(carriage, self._carry(carriage))
+
+    def _meter(self, endpoint: Endpoint, caller: Caller, request: Request, watch: Watch) -> Meter:
+        client = dict(request.headers).get(b"user-agent", b"")
+        asking = Asking(request.id, endpoint.path, endpoint.dialect, caller, client)
+        write = self._usage.write if endpoint.kind in METERED else nothing
+        return Meter(asking, write, watch.loop)
 
     async def _or_say_why(self, carriage: Carriage, carrying: Awaitable[None]) -> None:
         request, relay = carriage.request, carriage.relay
@@ -212,8 +235,10 @@ class GatewayApp:
             await carrying
         except Refused as refused:
             told = await self._downloads.instead_of(refused, carriage.model)
+            carriage.meter.failed(told)
             await relay.fail(told, carriage.model)
         except Interrupted as interrupted:
+            carriage.meter.failed(interrupted)
             if interrupted.cause is Cause.SLOW_READER:
                 relay.cut("the client does not read its answer")
             reason = interruption(interrupted, relay.config)
@@ -221,7 +246,11 @@ class GatewayApp:
                 await relay.fail(reason, carriage.model)
         except AnswerCut:
             raise
-        except Exception:
+        except asyncio.CancelledError as cancelled:
+            carriage.meter.failed(cancelled)
+            raise
+        except Exception as error:
+            carriage.meter.failed(error)
             await relay.fail(self._unexpected(request), carriage.model)
         finally:
             carriage.watch.close()
@@ -235,6 +264,8 @@ class GatewayApp:
             request.receive, request.headers, config, watch, self._room
         )
         watch.follow(request.receive, request.gone)
+        if carriage.endpoint.kind in METERED:
+            self._usage.refuse_if_full()
         query: bytes = request.scope["query_string"]
         if carriage.endpoint.kind in CONVERSING:
             scheduler = (await self._started()).scheduler
@@ -251,6 +282,9 @@ class GatewayApp:
             carriage.model = address_query(query)
         else:
             carriage.model = await self._parsing.model_in(body, form)
+        carriage.meter.model = carriage.model
+        if form is None:
+            carriage.meter.reads(body.size)
         carriers = await self._started()
         order = Order(
             id=request.id,
@@ -261,6 +295,7 @@ class GatewayApp:
             autoload=autoload_asked(query, default=config.models_autoload),
             arrived=arrived,
             asked=Asked(method, path, query, request.headers),
+            meter=carriage.meter,
             sticky=sticky_of(request.headers, carriage.caller.team, body),
             kind="get" if carriage.endpoint.kind is Kind.LOOK else "post",
             is_json=form is None and not carriage.in_query,
@@ -284,7 +319,8 @@ class GatewayApp:
         config, handover = self._config, Handover()
 
         async def carry() -> None:
-            forwarding = Forwarding(order, carriers, apart.relay, apart.watch)
+            carried = replace(order, meter=apart.meter)
+            forwarding = Forwarding(carried, carriers, apart.relay, apart.watch)
             try:
                 await self._or_say_why(apart, forwarding.run())
             finally:
@@ -295,7 +331,9 @@ class GatewayApp:
         task = self._outliving.begin(carry, "conversation")
         watch = Watch(task)
         reader = Reader(handover.put, order.id, carriage.endpoint.dialect)
-        apart = replace(carriage, relay=Relay(reader, handed_over(config), watch), watch=watch)
+        meter = carriage.meter.hand_over()
+        relay = Relay(reader, handed_over(config), watch, meter)
+        apart = replace(carriage, relay=relay, watch=watch, meter=meter)
         carriage.body = None  # it is the task's to close
         self._under_way.enter(watch)
         self._under_way.leave(carriage.watch)

@@ -38,6 +38,8 @@ class Kind(StrEnum):
 
 CARRIED = frozenset({Kind.FORWARD, Kind.LOOK, Kind.OLLAMA})
 """What a child answers."""
+METERED = frozenset({Kind.FORWARD, Kind.OLLAMA})
+"""What a model works for: each such request is recorded."""
 CONVERSING = frozenset({Kind.RESUME, Kind.STOP, Kind.LOOKUP})
 APART = frozenset({*CARRIED, *CONVERSING, Kind.EVENTS, Kind.MANAGE})
 """What is answered in another way than by one JSON document of the gateway's own."""

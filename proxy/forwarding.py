@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Literal
 
-from proxy.abandoned import AbandonedAnswers
+from proxy.abandoned import AbandonedAnswers, Left
 from proxy.attempts import ATTEMPTS, Attempts, broken_off
 from proxy.body import Body, Room
 from proxy.callers import Caller
@@ -20,6 +20,7 @@ from proxy.relay import Relay
 from proxy.remote.client import RemoteClient
 from proxy.remote.request import Asked, refuse_what_came_back, via_of
 from proxy.upstream import Answer, UpstreamFailed
+from proxy.usage.meter import Meter
 from proxy.watch import Cause, Interrupted, Watch
 from scheduler.client import Conversation, Lease, SchedulerClient
 from scheduler.protocol import Refused, Remote
@@ -40,6 +41,7 @@ class Order:
     autoload: bool
     arrived: float
     asked: Asked
+    meter: Meter
     sticky: str = ""
     kind: Literal["post", "get"] = "post"
     is_json: bool = True
@@ -88,6 +90,7 @@ class Forwarding:
         self._relay = relay
         self._config = relay.config  # a conversation's has a slower reader than the gateway's
         self._watch = watch
+        self._meter = order.meter
         self._outgoing = Outgoing(
             order.body, carriers.filtering, relay, form=order.form, is_json=order.is_json
         )
@@ -130,9 +133,10 @@ class Forwarding:
         order, watch = self._order, self._watch
         caller, now = order.caller, watch.loop.time()
         watch.queued = True
+        self._meter.waits()
         try:
             with watch:
-                return await self._carriers.scheduler.acquire(
+                lease = await self._carriers.scheduler.acquire(
                     order.model,
                     kind=order.kind,
                     tenant=caller.team,
@@ -147,6 +151,8 @@ class Forwarding:
                 )
         finally:
             watch.queued = False
+        self._meter.granted(lease)
+        return lease
 
     async def _passed_by_remote(self, lease: Lease, remote: Remote) -> bool:
         from proxy.remote.passage import Passage  # aiohttp: 6 MB that only remotes need
@@ -187,6 +193,7 @@ class Forwarding:
             answer.close()
             self._watch.no_limit()
             await self._attempts.judge(lease)
+            self._meter.failed_try("scheduler_unavailable" if lease.lost.is_set() else "model_died")
             return None
         except BaseException as left:
             self._leave(lease, answer, left)
@@ -197,38 +204,49 @@ class Forwarding:
             await self._relay.copy(answer)
         except UpstreamFailed as error:
             answer.close()
-            model = self._order.model or lease.preset
-            raise broken_off(await lease.release(died=True), model) from error
+            raise await self._broken_off(lease, answer) from error
         except BaseException as left:
             self._leave(lease, answer, left)
             raise
         answer.close()
-        usage = self._relay.tail.usage()
+        counted = self._relay.count(answer)
         await lease.release(
-            read=usage.read,
-            cached=usage.cached,
-            answered=usage.answered,
+            read=counted.read,
+            cached=counted.cached,
+            answered=counted.answered,
             unread=bool(lease.stream),
         )
         await self._relay.finish()
+
+    async def _broken_off(self, lease: Lease, answer: Answer) -> Refused:
+        """The child died in mid-answer."""
+        counted = self._relay.count(answer, whole=False)
+        ended = await lease.release(
+            died=True, read=counted.read, cached=counted.cached, answered=counted.answered
+        )
+        refused = broken_off(ended, self._order.model or lease.preset)
+        self._meter.cut(refused, counted)
+        return refused
 
     def _leave(self, lease: Lease, answer: Answer, left: BaseException) -> None:
         conversation = self._order.conversation
         if lease.stream and conversation is not None:
             if _ends_the_process(left):
                 answer.close()  # the lease stays with the scheduler, which watches the stream
+                self._meter.cut(left, self._relay.count(answer, whole=False))
             else:
                 stop = self._carriers.scheduler.stop(conversation.owner, conversation.id)
-                longest = self._relay.config.answer_timeout_seconds
-                self._carriers.abandoned.stop_stream(lease, answer, longest, stop)
+                self._carriers.abandoned.stop_stream(self._left(lease, answer, left), stop)
         elif answer.begun and answer.is_stream:
-            self._carriers.abandoned.close_stream(lease, answer)
+            self._carriers.abandoned.close_stream(self._left(lease, answer, left))
         else:
-            self._read_on(lease, answer)
+            self._carriers.abandoned.read_on(self._left(lease, answer, left))
 
-    def _read_on(self, lease: Lease, answer: Answer) -> None:
+    def _left(self, lease: Lease, answer: Answer, left: BaseException) -> Left:
+        """What others take over from here."""
         longest = self._relay.config.answer_timeout_seconds
-        self._carriers.abandoned.read_on(lease, answer, longest)
+        relay = self._relay
+        return Left(lease, answer, longest, self._meter.hand_over(), left, relay.tail, relay.passed)
 
 
 def _stream_header(lease: Lease) -> bytes:

@@ -13,6 +13,9 @@ from proxy.dialects import Dialect
 from proxy.headers import to_client
 from proxy.sse import Tail, WholeFrames
 from proxy.upstream import Coming
+from proxy.usage.counting import Counted
+from proxy.usage.last_words import LastWords
+from proxy.usage.meter import Meter
 from proxy.watch import Cause, Watch
 from scheduler.protocol import Refused
 
@@ -33,7 +36,7 @@ class Reader:
 class Relay:
     """Begins with the first byte of the child's answer; until then nothing has been sent."""
 
-    def __init__(self, reader: Reader, config: ProxyConfig, watch: Watch) -> None:
+    def __init__(self, reader: Reader, config: ProxyConfig, watch: Watch, meter: Meter) -> None:
         self.tail = Tail()
         self.passed = 0
         """Bytes of the answer that have come from the child."""
@@ -43,6 +46,8 @@ class Relay:
         """With the limits of the preset that answers, once there is one."""
         self._reader = reader
         self._watch = watch
+        self._meter = meter
+        self._last_words = LastWords(meter.asking.path)
         self._started = False
         self._frames: WholeFrames | None = None
         self._last = b""
@@ -61,6 +66,7 @@ class Relay:
             self._frames = WholeFrames()
         with self._watch as watch:
             if not self._started:
+                self._meter.answers(answer)
                 await self._start(answer)
             elif self._last:  # of another answer, which this one goes on with
                 await self._send(self._last)
@@ -75,9 +81,18 @@ class Relay:
                     self._last = part
                     return
                 if part:
+                    if self._last_words.are_in(part):
+                        self.count(answer)
                     await self._send(part)
                 watch.limit(self.config.between_tokens_timeout_seconds, Cause.BETWEEN_TOKENS)
                 part = await answer.more()
+
+    def count(self, answer: Coming, *, whole: bool = True) -> Counted:
+        """What has passed of it, by the meter; a whole answer is recorded by that."""
+        counted = self._meter.count(answer, self.tail, self.passed, whole=whole)
+        if whole:
+            self._meter.answered(counted)
+        return counted
 
     async def finish(self) -> None:
         """The answer is whole."""

@@ -10,6 +10,8 @@ from proxy.attempts import broken_off
 from proxy.child_socket import BROKEN, GOING_AWAY, ChildClosed, ChildSocket
 from proxy.client_socket import RESTART, ClientClosed, ClientSocket, Closing
 from proxy.conf import ProxyConfig
+from proxy.usage.meter import Meter
+from proxy.usage.said import SaidUsage
 from proxy.watch import Interrupted, Watch
 from scheduler.client import Lease
 
@@ -45,6 +47,7 @@ class SocketRelay:
         lease: Lease,
         config: ProxyConfig,
         stopping: asyncio.Event,
+        meter: Meter,
     ) -> None:
         """`stopping` is set when the gateway takes no new work."""
         self._client = client
@@ -52,6 +55,8 @@ class SocketRelay:
         self._lease = lease
         self._config = config
         self._stopping = stopping
+        self._meter = meter
+        self._said = SaidUsage()
         self._clock = asyncio.get_running_loop().time
         self._begun = self._last = self._clock()
         """When it began, and when the last message was passed on."""
@@ -66,7 +71,11 @@ class SocketRelay:
                 closing = ending.closing or await self._how_it_died()
                 await self._say_goodbye(ending.by, closing)
             finally:
-                await self._lease.release()
+                counted = self._said.counted()
+                self._meter.closed(counted)
+                await self._lease.release(
+                    read=counted.read, cached=counted.cached, answered=counted.answered
+                )
 
     async def _until_it_ends(self, watch: Watch) -> Ending:
         works: list[Coroutine[Any, Any, None]] = [
@@ -106,6 +115,7 @@ class SocketRelay:
         try:
             while True:
                 message = await self._child.receive()
+                self._said.hear(message)
                 await self._client.send(message)
                 self._last = self._clock()
         except ChildClosed as closed:
@@ -139,7 +149,10 @@ class SocketRelay:
 
     async def _how_it_died(self) -> Closing:
         """What is to be told of a child that has gone without a word. Ends the lease."""
-        ended = await self._lease.release(died=True)
+        counted = self._said.counted()
+        ended = await self._lease.release(
+            died=True, read=counted.read, cached=counted.cached, answered=counted.answered
+        )
         if self._lease.lost.is_set():
             return LOST
         refused = broken_off(ended, self._lease.preset)

@@ -13,7 +13,6 @@ from urllib.parse import parse_qsl
 from proxy.addressing import MOST_FIELDS, address_query, autoload_asked
 from proxy.answers import Send
 from proxy.attempts import Attempts
-from proxy.callers import Caller
 from proxy.child_socket import ChildRefused, ChildSocket, open_to
 from proxy.client_socket import ClientClosed, ClientSocket
 from proxy.conf import ProxyConfig
@@ -35,6 +34,8 @@ from proxy.relay import AnswerCut
 from proxy.socket_relay import STOPPING, SocketRelay
 from proxy.underway import UnderWay
 from proxy.upstream import UpstreamFailed
+from proxy.usage.meter import Asking, Meter
+from proxy.usage.writer import UsageWriter
 from proxy.watch import Cause, Interrupted, Receive, Watch
 from scheduler.client import Lease, SchedulerClient
 from scheduler.protocol import Refused
@@ -56,6 +57,7 @@ class Sockets:
         under_way: UnderWay,
         scheduler: Callable[[], Awaitable[SchedulerClient]],
         events: Callable[[], Awaitable[ModelEvents]],
+        usage: UsageWriter,
     ) -> None:
         """`scheduler` and `events` raise Refused when the gateway takes nothing new."""
         self._config = config
@@ -64,6 +66,7 @@ class Sockets:
         self._under_way = under_way
         self._scheduler = scheduler
         self._events = events
+        self._usage = usage
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         request_id = client_request_id(scope["headers"]) or f"req-{secrets.token_hex(12)}"
@@ -121,10 +124,29 @@ class Sockets:
     async def _carry(self, client: ClientSocket, watch: Watch) -> None:
         arrived = watch.loop.time()
         caller = await self._keys.identify(client.identifying_headers)
-        model = address_query(client.query)
+        agent = dict(client.headers).get(b"user-agent", b"")
+        asking = Asking(client.request_id, client.path, dialect_of(client.path), caller, agent)
+        meter = Meter(asking, self._usage.write, watch.loop)
+        try:
+            await self._metered(client, meter, arrived, watch)
+        except ChildRefused as answer:
+            meter.declined(answer.status)
+            raise
+        except ClientClosed:
+            meter.failed(Interrupted(Cause.CLIENT_GONE))
+            raise
+        except BaseException as left:
+            meter.failed(left)
+            raise
+
+    async def _metered(
+        self, client: ClientSocket, meter: Meter, arrived: float, watch: Watch
+    ) -> None:
+        self._usage.refuse_if_full()
+        model = meter.model = address_query(client.query)
         client.follow(watch)
         try:
-            lease, child = await self._opened(client, caller, model, arrived, watch)
+            lease, child = await self._opened(client, meter, arrived, watch)
         except Refused as refused:
             raise await self._downloads.instead_of(refused, model) from refused
         try:
@@ -135,15 +157,16 @@ class Sockets:
             await lease.release()
             await child.close(STOPPING)
             raise
-        await SocketRelay(client, child, lease, self._config, self._under_way.draining).run(watch)
+        relay = SocketRelay(client, child, lease, self._config, self._under_way.draining, meter)
+        await relay.run(watch)
 
     async def _opened(
-        self, client: ClientSocket, caller: Caller, model: str, arrived: float, watch: Watch
+        self, client: ClientSocket, meter: Meter, arrived: float, watch: Watch
     ) -> tuple[Lease, ChildSocket]:
         """Once again if the child died first. Raises Refused, ChildRefused, Interrupted."""
-        attempts = Attempts(model)
+        attempts = Attempts(meter.model)
         while True:
-            lease = await self._leased(client, caller, model, arrived, watch)
+            lease = await self._leased(client, meter, arrived, watch)
             config = self._config.within(lease.limits)
             try:
                 refuse_remote(lease)
@@ -162,6 +185,7 @@ class Sockets:
             except UpstreamFailed:
                 watch.no_limit()
                 await attempts.judge(lease)
+                meter.failed_try("scheduler_unavailable" if lease.lost.is_set() else "model_died")
             except Interrupted as interrupted:
                 await lease.release()
                 raise interruption(interrupted, config) or interrupted from None
@@ -170,14 +194,16 @@ class Sockets:
                 raise
 
     async def _leased(
-        self, client: ClientSocket, caller: Caller, model: str, arrived: float, watch: Watch
+        self, client: ClientSocket, meter: Meter, arrived: float, watch: Watch
     ) -> Lease:
         scheduler = await self._scheduler()
+        caller = meter.asking.caller
         watch.queued = True
+        meter.waits()
         try:
             with watch:
-                return await scheduler.acquire(
-                    model,
+                lease = await scheduler.acquire(
+                    meter.model,
                     kind="websocket",
                     tenant=caller.team,
                     age=watch.loop.time() - arrived,
@@ -185,10 +211,12 @@ class Sockets:
                     weight=caller.policy.weight,
                     priority=caller.policy.priority,
                     request=client.request_id,
-                    own=caller.own_names(model),
+                    own=caller.own_names(meter.model),
                 )
         finally:
             watch.queued = False
+        meter.granted(lease)
+        return lease
 
     # What happens to models --------------------------------------------------------------------
 

@@ -83,11 +83,14 @@ class Tail:
     """
 
     def __init__(self) -> None:
+        self.events = 0
+        """Those that have gone by, if this is a stream."""
         self._head = b""
         self._chunks: deque[bytes] = deque()
         self._size = 0
 
     def push(self, chunk: bytes) -> None:
+        self.events += chunk.count(b"\n\n") or chunk.count(b"\r\n\r\n")
         if len(self._head) < _HEAD_BYTES:
             self._head += chunk[: _HEAD_BYTES - len(self._head)]
         if len(chunk) > _TAIL_BYTES:

@@ -192,6 +192,8 @@ CORRAL_SLOW_READER_TIMEOUT = env.seconds("CORRAL_SLOW_READER_TIMEOUT", default=6
 CORRAL_DEAD_CLIENT_TIMEOUT = env.seconds("CORRAL_DEAD_CLIENT_TIMEOUT", default=60.0, least=1.0)
 CORRAL_UPSTREAM_PROXY = env.checked("CORRAL_UPSTREAM_PROXY", check=check_proxy)
 """By which remote servers are reached; empty: directly, whatever HTTP_PROXY says."""
+CORRAL_USAGE_JOURNAL = env.whole("CORRAL_USAGE_JOURNAL", default=1 << 30, least=64 << 10)
+"""Bytes of usage that may wait for the database; beyond them nothing is answered."""
 CORRAL_RECONNECT_WAIT = env.seconds("CORRAL_RECONNECT_WAIT", default=30.0)
 CORRAL_WEBSOCKET_MESSAGE = env.whole("CORRAL_WEBSOCKET_MESSAGE", default=4 << 20, least=1024)
 """The largest, either way."""

@@ -80,6 +80,8 @@ class Lease:
         self.model = granted.model
         self.limits = granted.limits
         self.stream = granted.stream
+        self.loading = granted.loading
+        self.tells_tokens = granted.tells_tokens
         self.lost = asyncio.Event()
         """Set when the control connection that held it broke."""
         self.draining = draining or asyncio.Event()

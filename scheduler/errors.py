@@ -39,6 +39,7 @@ ERRORS: dict[str, ErrorKind] = {
     "validation_failed": ErrorKind(422, False, _CLIENT),
     "upgrade_required": ErrorKind(426, False, _CLIENT),
     "headers_too_large": ErrorKind(431, False, _CLIENT),
+    "usage_unavailable": ErrorKind(503, True, _UNAVAILABLE),
     "too_many_connections": ErrorKind(503, True, _UNAVAILABLE),
     # Refused by the scheduler
     "model_not_found": ErrorKind(404, False, "not_found_error"),

@@ -72,6 +72,7 @@ class Ollama:
         relay, caller = carriage.relay, carriage.caller
         assert isinstance(relay, OllamaRelay)
         model = carriage.model = await self._parsing.model_in(carriage.body, None)
+        carriage.meter.model = model
         path = carriage.endpoint.path
         plan, translated = await self._planned(path, carriage.body, model)
         relay.ignored = plan.ignored
@@ -98,6 +99,7 @@ class Ollama:
             await carriers.scheduler.keep(model, carriage.caller.team, 0.0, own)
         else:
             await Forwarding(order, carriers, relay, carriage.watch).load()
+        carriage.meter.served()
         told = _empty(path, model, "unload" if goes else "load")
         await relay.say(told)
 
@@ -120,6 +122,7 @@ class Ollama:
             autoload=self._config.models_autoload,
             arrived=arrived,
             asked=Asked("POST", plan.path, b"", headers),
+            meter=carriage.meter,
             sticky=sticky_of(request.headers, carriage.caller.team, body),
             keep_alive=plan.keep_alive,
         )

@@ -13,6 +13,7 @@ from proxy.headers import to_client
 from proxy.ollama.telling import Object, Took, error_in, line
 from proxy.relay import AnswerCut, Reader, Relay
 from proxy.upstream import Coming
+from proxy.usage.meter import Meter
 from proxy.watch import Cause, Watch
 from scheduler.protocol import Refused
 
@@ -35,8 +36,8 @@ class Told(Protocol):
 class OllamaRelay(Relay):
     """`tells` comes before `copy`."""
 
-    def __init__(self, reader: Reader, config: ProxyConfig, watch: Watch) -> None:
-        super().__init__(reader, config, watch)
+    def __init__(self, reader: Reader, config: ProxyConfig, watch: Watch, meter: Meter) -> None:
+        super().__init__(reader, config, watch, meter)
         self.ignored = b""
         """What was asked for and does not count, for the header that tells it."""
         self._told: Told | None = None
@@ -57,6 +58,7 @@ class OllamaRelay(Relay):
         assert told is not None
         self._first_at = self._watch.loop.time()
         self._status = answer.status
+        self._meter.answers(answer)
         self._retry_after = dict(answer.headers).get(b"retry-after", b"")
         if answer.is_encoded:
             raise Refused("upstream_failed", "The model's answer is compressed: nobody reads it.")

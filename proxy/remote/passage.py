@@ -10,6 +10,7 @@ from proxy.remote.answer import RemoteAnswer, Unreachable
 from proxy.remote.request import RemoteRequest, remote_request
 from proxy.remote.verdict import refuse_what_is_no_answer, works
 from proxy.upstream import UpstreamFailed
+from proxy.usage.counting import NOTHING, Counted
 from proxy.watch import Cause, Interrupted, Watch
 from scheduler.protocol import Refused, Remote
 
@@ -44,21 +45,38 @@ class Passage:
     async def run(self, *, last: bool) -> bool:
         """False when there was no connection, and it may be tried again. Raises Refused or
         Interrupted."""
-        done = False
+        done, counted = False, NOTHING
         try:
             self._refuse_looks()
             answer = self.carriers.remotes.answer(self._request())
             try:
                 done = await self._to_the_end(answer, last=last)
+                if done:
+                    counted = self.relay.count(answer)
+                else:
+                    self.order.meter.failed_try("upstream_unavailable")
+            except BaseException as left:
+                counted = self._cut(answer, left)
+                raise
             finally:
                 answer.close()
         finally:
-            usage = self.relay.tail.usage()
-            await self.lease.release(read=usage.read, cached=usage.cached, answered=usage.answered)
+            await self.lease.release(
+                read=counted.read, cached=counted.cached, answered=counted.answered
+            )
             self.outgoing.close()
         if done:
             await self.relay.finish()
         return done
+
+    def _cut(self, answer: RemoteAnswer, left: BaseException) -> Counted:
+        """Of what never began to answer, or did not take the request, nothing was used here."""
+        if not answer.begun or answer.status >= 400:
+            self.order.meter.failed(left)
+            return NOTHING
+        counted = self.relay.count(answer, whole=False)
+        self.order.meter.cut(left, counted)
+        return counted
 
     async def _to_the_end(self, answer: RemoteAnswer, *, last: bool) -> bool:
         try:

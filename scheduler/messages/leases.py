@@ -140,7 +140,9 @@ class Granted(msgspec.Struct, frozen=True, omit_defaults=True):
     where `remote` says where to go instead. Without `filters` the request goes as it came, but for
     the `model` that it names: whoever answers knows it by this name, unless that is empty. Without
     `limits` it has the gateway's. `stream` is the conversation's id for the child, where the
-    request has one that can be resumed."""
+    request has one that can be resumed. `loading`: for so many seconds of its wait its model was
+    being loaded. `tells_tokens` is false for a server that counts the tokens of a stream only when
+    asked to."""
 
     lease: int
     preset: str
@@ -151,6 +153,8 @@ class Granted(msgspec.Struct, frozen=True, omit_defaults=True):
     model: str = ""
     limits: TimeLimits | None = None
     stream: str = ""
+    loading: float = 0.0
+    tells_tokens: bool = True
 
 
 class Drains(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ import logging
 
 import msgspec
 
+from models_registry.engines import EngineKind
 from models_registry.launch import LaunchSpec
 from scheduler.core.values import RequestId
 from scheduler.protocol import (
@@ -57,6 +58,7 @@ def grant_of(request: RequestId, run: Run, spec: LaunchSpec, name: str) -> Grant
         remote,
         run.spec.engine.model,
         _time_limits(spec),
+        tells_tokens=run.spec.engine.kind == EngineKind.LLAMA_SERVER,
     )
 
 

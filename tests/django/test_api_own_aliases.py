@@ -101,7 +101,7 @@ async def test_they_are_known_with_the_key(own):
     text = await sync_to_async(create_key)("laptop", "blue")
     await ApiKey.objects.filter(name="laptop").aupdate(aliases={"gpt-4o*": "brief"})
     await Team.objects.filter(name="blue").aupdate(aliases={"*": "brief", "gpt*": "other"})
-    ring = KeyRing(ProxyConfig(Path("unused"), Path("unused"), settings.SECRET_KEY))
+    ring = KeyRing(ProxyConfig(Path("unused"), Path("unused"), Path("unused"), settings.SECRET_KEY))
     caller = await ring.identify([(b"authorization", b"Bearer " + text.encode())])
     await ring.close()
 

@@ -33,6 +33,7 @@ def config(**settings) -> ProxyConfig:
     return ProxyConfig(
         control_socket=Path("unused"),
         temp_folder=Path("unused"),
+        usage_folder=Path("unused"),
         secret_key=django_settings.SECRET_KEY,
         **settings,
     )

@@ -10,16 +10,21 @@ import pytest
 from proxy.conf import ProxyConfig
 from proxy.consumers import GatewayApp
 
-from .fakes import FakeChild, FakeScheduler, NoDownloads, Script, fake_child
+from .fakes import FakeChild, FakeScheduler, KeptUsage, NoDownloads, Script, fake_child
 
 
 class House:
     """A gateway between a scripted child and a scheduler that grants its socket."""
 
     def __init__(
-        self, app: GatewayApp, scheduler: FakeScheduler, children: list[FakeChild]
+        self,
+        app: GatewayApp,
+        scheduler: FakeScheduler,
+        children: list[FakeChild],
+        usage: KeptUsage,
     ) -> None:
         self.app = app
+        self.usage = usage
         self.scheduler = scheduler
         self.children = children
         self.child = children[0]
@@ -36,6 +41,7 @@ def house(tmp_path: Path) -> Callable[..., Any]:
         config = ProxyConfig(
             control_socket=tmp_path / "control.sock",
             temp_folder=tmp_path / "tmp",
+            usage_folder=tmp_path / "usage",
             secret_key="for tests",
             **{"no_auth": True, **settings},
         )
@@ -46,13 +52,15 @@ def house(tmp_path: Path) -> Callable[..., Any]:
                 for path, script in zip(paths, scripts, strict=True)
             ]
             scheduler = FakeScheduler([str(path) for path in paths])
+            usage = KeptUsage()
             app = GatewayApp(
                 config,
                 scheduler=scheduler,  # type: ignore[arg-type]
                 keys=keys,
                 downloads=downloads or NoDownloads(),  # type: ignore[arg-type]
+                usage=usage,  # type: ignore[arg-type]
             )
-            yield House(app, scheduler, children)
+            yield House(app, scheduler, children, usage)
             await app.close()
 
     return opened

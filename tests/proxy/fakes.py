@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from proxy.usage.record import Record
 from scheduler.client import ConnectionLost, Conversation
 from scheduler.protocol import (
     NO_OWN_NAMES,
@@ -46,6 +47,8 @@ class FakeLease:
         self.abandoned = False
         self.unread = False
         self.stream = ""
+        self.loading = 0.0
+        self.tells_tokens = scheduler.tells_tokens
         self.tokens: tuple[int | None, ...] = (None, None, None)
         self._scheduler = scheduler
 
@@ -108,6 +111,7 @@ class FakeScheduler:
     away: bool = False
     filters: Filters | None = None
     model: str = ""
+    tells_tokens: bool = True
     remotes: list[Remote | None] = field(default_factory=lambda: [None])
     limits: TimeLimits | None = None
     live: SnapshotState | None = None
@@ -258,6 +262,27 @@ class FakeScheduler:
     def _answer(self) -> None:
         if self.away:
             raise Refused("scheduler_unavailable", "away", retry_after_seconds=5.0)
+
+
+class KeptUsage:
+    """What is recorded, and nothing written."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.refusal: Refused | None = None
+
+    def start(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+    def refuse_if_full(self) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+
+    def write(self, record: Record) -> None:
+        self.records.append(record)
 
 
 class NoDownloads:

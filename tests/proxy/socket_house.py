@@ -22,7 +22,7 @@ from routerproj.wiring import Wiring
 from tests.django.uvicorn_connections import server
 
 from .conftest import NoDownloads
-from .fakes import FakeScheduler
+from .fakes import FakeScheduler, KeptUsage
 
 Speak = Callable[[ServerConnection], Awaitable[None]]
 TARGET = "/v1/realtime?model=tiny"
@@ -39,6 +39,7 @@ class SocketHouse:
     wiring: Wiring
     scheduler: FakeScheduler
     port: int
+    usage: KeptUsage
     seen: list[ServerConnection]
     """The child's connections, in their order."""
 
@@ -70,6 +71,7 @@ async def socket_house(
     config = ProxyConfig(
         control_socket=folder / "control.sock",
         temp_folder=folder / "tmp",
+        usage_folder=folder / "usage",
         secret_key="for tests",
         **{"no_auth": keys is None, **settings},
     )
@@ -82,11 +84,13 @@ async def socket_house(
 
     path = folder / "child.sock"
     scheduler = FakeScheduler([str(path)])
+    usage = KeptUsage()
     app = GatewayApp(
         config,
         scheduler=scheduler,  # type: ignore[arg-type]
         keys=keys,
         downloads=NoDownloads(),  # type: ignore[arg-type]
+        usage=usage,  # type: ignore[arg-type]
     )
 
     async def nothing(scope: Any, receive: Any, send: Any) -> None:
@@ -100,7 +104,7 @@ async def socket_house(
     ):
         _, probe = await open_connection()
         port = probe.get_extra_info("peername")[1]
-        yield SocketHouse(app, wiring, scheduler, port, seen)
+        yield SocketHouse(app, wiring, scheduler, port, usage, seen)
         await app.close()
 
 

@@ -1,0 +1,1 @@
+"""What each request has used: counted, journalled, written into the database."""

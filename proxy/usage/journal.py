@@ -1,0 +1,128 @@
+"""The journal: a line for each record, in a file of this process's own, before anybody has seen the
+end of the answer that it counts.
+
+A line is one `write` to a file that is opened for appending: whoever kills the process then has
+killed nothing that was counted. The file is locked (flock) as long as it is written to; who gets
+the lock of one (proxy/usage/taking_up.py) brings it into the database and removes it, this process
+or any other. Why it is built so: docs/decisions/0022-usage-journal.md.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import logging
+import os
+import time
+from pathlib import Path
+
+from proxy.usage.record import Record, line_of
+from scheduler.protocol import Refused
+
+logger = logging.getLogger(__name__)
+
+SUFFIX = ".jsonl"
+LARGEST_FILE = 4 << 20
+"""Bytes, after which another one is begun."""
+
+
+class Journal:
+    """One per process and event loop; not for threads. It never raises at a record: what cannot be
+    written is held in memory and written later, and new requests are refused meanwhile."""
+
+    def __init__(self, folder: Path, limit: int) -> None:
+        """`limit`: bytes of all journals in `folder`, from which on nothing new is taken."""
+        self.folder = folder
+        self._limit = limit
+        self._file = -1
+        self._size = 0
+        self._waiting_bytes = 0
+        """Of all files in the folder, as it was last told, and what was written since."""
+        self._held: list[bytes] = []
+
+    @property
+    def is_open(self) -> bool:
+        """Something was written that is not yet anybody's to bring into the database."""
+        return self._file >= 0
+
+    @property
+    def held(self) -> int:
+        """Records that could not be written."""
+        return len(self._held)
+
+    def refuse_if_full(self) -> None:
+        """Raises Refused `usage_unavailable`: nobody is served whose usage cannot be kept."""
+        if self._held:
+            raise _unavailable("the disk does not take it")
+        if self._waiting_bytes > self._limit:
+            raise _unavailable(
+                f"the database has not taken it for so long that the journal is full "
+                f"(CORRAL_USAGE_JOURNAL is {self._limit} bytes)"
+            )
+
+    def write(self, record: Record) -> None:
+        line = line_of(record)
+        if self._held:
+            self._held.append(line)  # in its order
+            return
+        try:
+            self._append(line)
+        except OSError as error:
+            logger.error("Usage cannot be journalled in %s: %s", self.folder, error)
+            self._held.append(line)
+
+    def write_held(self) -> None:
+        """Try again with what could not be written."""
+        try:
+            while self._held:
+                self._append(self._held[0])
+                del self._held[0]
+        except OSError as error:
+            logger.debug("Usage cannot be journalled yet: %s", error)
+        else:
+            logger.info("Usage can be journalled again")
+
+    def let_go(self) -> None:
+        """The file is anybody's from now on, and the next record begins another one."""
+        file, self._file = self._file, -1
+        self._size = 0
+        if file >= 0:
+            os.close(file)
+
+    def waits(self, size: int) -> None:
+        """So many bytes wait in the folder."""
+        self._waiting_bytes = size
+
+    def _append(self, line: bytes) -> None:
+        """All of it, or nothing. Raises OSError."""
+        if self._size >= LARGEST_FILE:
+            self.let_go()
+        if self._file < 0:
+            self._file = _opened(self.folder)
+        written = os.write(self._file, line)
+        if written != len(line):  # the disk is full: half a line is none, and nothing follows it
+            self.let_go()
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._size += written
+        self._waiting_bytes += written
+
+
+def _opened(folder: Path) -> int:
+    """A new file, locked. Raises OSError."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    while True:
+        path = folder / f"{time.time_ns():020d}-{os.getpid()}{SUFFIX}"
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if os.fstat(file).st_nlink:
+            return file
+        os.close(file)  # somebody took it for one that was left
+
+
+def _unavailable(why: str) -> Refused:
+    return Refused(
+        "usage_unavailable",
+        f"What requests use cannot be recorded: {why}. Nothing is answered meanwhile; an "
+        "administrator has to look.",
+        retry_after_seconds=5.0,
+    )
