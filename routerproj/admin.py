@@ -16,6 +16,8 @@ from django.http import HttpRequest
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from models_registry.admin.base import CorralAdmin
+from proxy.usage_pages.admin import UsageRecordAdmin as UsageRecordAdmin
+from routerproj.usage_page import UsageAdmin as UsageAdmin
 
 admin.site.unregister(User)
 admin.site.unregister(Group)

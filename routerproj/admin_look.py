@@ -23,12 +23,13 @@ def _may_view(permission: str) -> Callable[[HttpRequest], bool]:
     return allowed
 
 
-def _page(title: str, icon: str, model: str) -> dict[str, Any]:
+def _page(title: str, icon: str, model: str, *, seen_with: str = "") -> dict[str, Any]:
+    """`seen_with`: the model whose permission counts, if it is another one."""
     return {
         "title": title,
         "icon": icon,
         "link": reverse_lazy(f"admin:{model.replace('.', '_')}_changelist"),
-        "permission": _may_view(model),
+        "permission": _may_view(seen_with or model),
     }
 
 
@@ -79,6 +80,13 @@ UNFOLD: dict[str, Any] = {
                     _page("Devices", "developer_board", "scheduler.devicelimit"),
                     _page("Instances", "memory", "scheduler.instancerecord"),
                     _page("Decisions", "fact_check", "scheduler.decisionrecord"),
+                ],
+            },
+            {
+                "title": "Usage",
+                "items": [
+                    _page("Usage", "bar_chart", "proxy.usageday", seen_with="proxy.usagerecord"),
+                    _page("Requests", "receipt_long", "proxy.usagerecord"),
                 ],
             },
             {
