@@ -247,6 +247,7 @@ async def staged(
     killed_for_memory: Callable[[], bool] = lambda: False,
     note: Note | None = None,
     keep_in: Path = Path("/nonexistent"),
+    sockets: Path = Path("/nonexistent"),
 ) -> AsyncIterator[Stage]:
     """Ends with every stand-in ended and the owner's task over, unless it has failed."""
     children: list[StandIn] = []
@@ -269,7 +270,7 @@ async def staged(
             instance,
             owner.offer.specs[name],
             grant=grant,
-            socket=Path(f"/nonexistent/{instance}.sock"),
+            socket=sockets / f"{instance}.sock",
             engine=engine,
             spawn=spawn,
             log=ChildLog(None),
