@@ -120,7 +120,7 @@ RESUMABLE = frozenset(
 FORMS = ("/v1/audio/transcriptions", "/audio/transcriptions")
 LOOKS = ("/metrics", "/slots", "/lora-adapters")
 OLLAMAS = ("/api/chat", "/api/generate", "/api/embed", "/api/embeddings")
-OLLAMA_SAYS = ("/api/version", "/api/tags", "/api/ps")
+OLLAMA_SAYS = ("/api/version", "/api/status", "/api/tags", "/api/ps")
 BLOBS = "/api/blobs/"
 MANAGED = (
     ("/api/pull", "POST"),
@@ -145,6 +145,7 @@ REFUSED: dict[tuple[str, str], str] = {
     ("POST", "/api/experimental/web_search"): "it would search the web through Ollama's cloud",
     ("POST", "/api/experimental/web_fetch"): "it would fetch what the client names, from inside "
     "this network",
+    ("GET", "/api/experimental/model-recommendations"): "Ollama's cloud recommends models there",
 }
 """What llama.cpp or Ollama has and this gateway never will, and why. A path that ends with a slash
 stands for all below it."""

@@ -15,7 +15,7 @@ from proxy.forwarding import Carriers, Forwarding, Order
 from proxy.headers import RawHeaders, head_for_child
 from proxy.listing import ModelList
 from proxy.model_changes import small_body
-from proxy.ollama.models import OllamaModels, version
+from proxy.ollama.models import OllamaModels, status, version
 from proxy.ollama.planning import EMBED_PATH, Plan, planned
 from proxy.ollama.relay import OllamaRelay, Told
 from proxy.ollama.telling import Object, Telling, told_at
@@ -56,6 +56,8 @@ class Ollama:
         match endpoint.path:
             case "/api/version":
                 return version()
+            case "/api/status":
+                return status()
             case "/api/tags":
                 return await self._models.tags()
             case "/api/ps":

@@ -110,6 +110,11 @@ def version() -> dict[str, str]:
     return {"version": VERSION}
 
 
+def status() -> dict[str, Any]:
+    """Clients offer their users models of Ollama's cloud unless it is said to be off."""
+    return {"cloud": {"disabled": True, "source": "config"}}
+
+
 def _rows() -> dict[str, Preset]:
     """By name, without the chat templates, which are long."""
     takes_tools = Q(**{f"{_TEMPLATE}__contains": "tools"})

@@ -308,6 +308,13 @@ async def test_the_version_is_one_that_clients_can_compare(house):
     assert (major, minor, patch) >= (0, 6, 4)
 
 
+async def test_ollamas_cloud_is_off(house):
+    async with house(streams()) as at:
+        exchange = await Exchange(at.app, "/api/status", method="GET").end()
+
+    assert exchange.json == {"cloud": {"disabled": True, "source": "config"}}
+
+
 async def test_an_unknown_path_and_a_wrong_method_are_told_in_ollamas_form(house):
     async with house(streams()) as at:
         unknown = await Exchange(at.app, "/api/nothing", body=b"{}").end()

@@ -615,6 +615,7 @@ async def test_it_takes_an_admin_key(house, method: str, path: str, body: object
         ("DELETE", "/api/user/keys/1"),
         ("POST", "/api/experimental/web_search"),
         ("POST", "/api/experimental/web_fetch"),
+        ("GET", "/api/experimental/model-recommendations"),
     ],
 )
 async def test_what_is_ollamas_clouds_is_refused_for_good(house, method: str, path: str) -> None:

@@ -93,6 +93,19 @@ def test_each_row_says_how_and_by_which_test(row):
     assert made_up(test) == []
 
 
+OLLAMAS_SCHEDULER = "Ollama's scheduler: what the article says, what Ollama does, what Corral does"
+
+
+def test_each_point_in_which_the_article_on_ollama_errs_is_decided_and_names_a_test():
+    found = rows("docs/compatibility.md", OLLAMAS_SCHEDULER)
+
+    assert len(found) == 20
+    for point, article, ollama, corral, test in found:
+        assert all((point, article, ollama, corral)), point
+        assert TEST.search(test), point
+        assert made_up(test) == []
+
+
 COMPARED = {
     "llama.cpp's router and llama-swap": 8,
     "llama.cpp's router and vLLM's production stack": 6,
