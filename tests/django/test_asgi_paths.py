@@ -28,8 +28,22 @@ class Stub:
         self.drained.append(timeout_seconds)
 
 
-def wired(*origins: str, ollama_port: int | None = None) -> tuple[Wiring, Stub]:
-    gateway = Stub(b"gateway")
+class Echo(Stub):
+    """Says what it was asked, and with which key."""
+
+    def __init__(self) -> None:
+        super().__init__(b"echo")
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        key = dict(scope["headers"]).get(b"authorization", b"")
+        self.name = b"\n".join([scope["path"].encode(), scope["raw_path"], key])
+        await super().__call__(scope, receive, send)
+
+
+def wired(
+    *origins: str, ollama_port: int | None = None, gateway: Stub | None = None
+) -> tuple[Wiring, Stub]:
+    gateway = gateway or Stub(b"gateway")
     guard = GuardConfig(max_body=100, body_timeout_seconds=30.0)
     django = Stub(b"django")
     wiring = Wiring(gateway, django, guard, origins, ollama_port=ollama_port)  # type: ignore[arg-type]
@@ -161,3 +175,39 @@ async def test_ollamas_port_has_its_own_root_and_no_admin(
     answer = await ask(wiring, scope(path, method=method) | {"server": ("127.0.0.1", port)})
 
     assert (answer.status, answer.body) == expected
+
+
+KEY = "ck_abcdefgh_" + "aZ0_-" * 8 + "abc"
+
+
+@pytest.mark.parametrize(
+    ("port", "path", "headers", "told"),
+    [
+        (11434, f"/{KEY}/api/tags", [], ["/api/tags", "/api/tags", f"Bearer {KEY}"]),
+        (
+            11434, f"/{KEY}/api/blobs/sha256%3Aa", [],
+            ["/api/blobs/sha256:a", "/api/blobs/sha256%3Aa", f"Bearer {KEY}"],
+        ),
+        (11434, f"/{KEY}/", [], "Ollama is running"),
+        (11434, f"/{KEY}/admin/", [], "404 page not found"),
+        (11434, f"/{KEY}", [], "404 page not found"),
+        (11434, f"/{KEY[:-1]}/api/tags", [], "404 page not found"),
+        (11434, f"/{KEY}/{KEY}/api/tags", [], "404 page not found"),
+        (11434, f"/{KEY}//api/tags", [], "404 page not found"),
+        (11434, f"/{KEY}/api/tags", [(b"authorization", b"Bearer x")], 400),
+        (8080, f"/{KEY}/api/tags", [], "django"),
+    ],
+)  # fmt: skip
+async def test_on_ollamas_port_a_path_may_begin_with_the_key(
+    port: int, path: str, headers: list[tuple[bytes, bytes]], told: Any
+) -> None:
+    wiring, _ = wired(ollama_port=11434, gateway=Echo())
+    asked = scope(path.encode(), [*HOST, *headers]) | {"server": ("127.0.0.1", port)}
+
+    answer = await ask(wiring, asked)
+
+    if isinstance(told, int):
+        assert answer.status == told
+    else:
+        said = answer.body.decode()
+        assert (said.split("\n") if isinstance(told, list) else said) == told
