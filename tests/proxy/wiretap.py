@@ -63,9 +63,11 @@ class Shared:
 
     @property
     def kept_for(self) -> float:
-        """Seconds that its instance stays once it is idle."""
-        [instance] = self.stage.owner.planner.instances.values()
-        return kept_for(instance, self.stage.owner.planner.config)
+        """Seconds that its instance stays once it is idle; below 0 when it has gone."""
+        planner = self.stage.owner.planner
+        return max(
+            (kept_for(each, planner.config) for each in planner.instances.values()), default=-1
+        )
 
 
 async def answers(request: Received, child: Connection) -> None:
