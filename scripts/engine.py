@@ -10,6 +10,10 @@ The wheel is kept in ${XDG_CACHE_HOME:-~/.cache}/corral/, keyed by what decides 
 and build settings (the line in requirements.txt), CMAKE_ARGS, Python, and the CPU's flags, because
 llama.cpp is compiled for the very CPU it is built on. pip's own wheel cache cannot be used: it
 ignores build settings and would hand out a wheel without the server. Standard library only.
+
+Intel's AMX is left out: with it, this version crashes on the first quantised model (its threads ask
+the kernel for no permission, and the compiler drops the tiles' configuration: llama.cpp's pull
+request 26954, seen here as SIGILL and SIGSEGV in ggml_backend_amx_mul_mat).
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ import sys
 import time
 from pathlib import Path
 
+WITHOUT_AMX = "-mno-amx-tile -mno-amx-int8 -mno-amx-bf16"
 REQUIREMENTS = Path(__file__).resolve().parent.parent / "requirements.txt"
 LAST_LINES = 40
 
@@ -81,6 +86,8 @@ def key(requirement: str) -> str:
         sys.implementation.cache_tag or "",
         cpu_flags(),
     ]
+    if has_amx():
+        parts.append(WITHOUT_AMX)
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
     return f"{version[1]}-{digest}"
 
@@ -92,6 +99,18 @@ def cpu_flags() -> str:
         if name.strip() in ("flags", "Features"):
             return " ".join(sorted(value.split()))
     return platform.processor()
+
+
+def has_amx() -> bool:
+    return "amx_tile" in cpu_flags().split()
+
+
+def build_environment() -> dict[str, str]:
+    environment = dict(os.environ)
+    if has_amx():
+        for name in ("CFLAGS", "CXXFLAGS"):
+            environment[name] = f"{environment.get(name, '')} {WITHOUT_AMX}".strip()
+    return environment
 
 
 def find(folder: Path) -> Path | None:
@@ -111,7 +130,12 @@ def build(requirement: str, folder: Path) -> bool:
     with (
         log.open("w") as file,
         subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env=build_environment(),
         ) as pip,
     ):
         assert pip.stdout
