@@ -14,14 +14,21 @@ from django.http import HttpRequest
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Someone who may manage: a person in a session, or the holder of an admin key.
+    """Someone who asks: a person in a session, or the holder of a key.
 
     `everything` is true for admin keys and superusers; `label` stands in the history of changes.
+    `manages` says whether the management API is open to them at all, whatever they may do there.
+    `user` is the person's primary key, None for a service's key; `key` and `scopes` are the key's,
+    empty for a session.
     """
 
     label: str
     everything: bool = False
     permissions: frozenset[str] = field(default_factory=frozenset)
+    manages: bool = True
+    user: int | None = None
+    key: str = ""
+    scopes: frozenset[str] = field(default_factory=frozenset)
 
     def may(self, permission: str) -> bool:
         return self.everything or permission in self.permissions

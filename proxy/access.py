@@ -1,4 +1,4 @@
-"""Whose management request this is: the holder of an admin key, or somebody in an admin session.
+"""Who asks Django's side of the gateway: the holder of a key, or somebody in a session.
 
 `--no-auth` opens the gateway, never this: who may edit presets decides what runs on the machine.
 """
@@ -14,22 +14,41 @@ from models_registry.access import Asker
 from proxy.headers import RawHeaders
 from proxy.keys import key_in, stored_key
 from proxy.last_uses import note_use
-from proxy.models import ApiKey, Scope
+from proxy.models import ApiKey
+from proxy.scopes import Scope
 from scheduler.protocol import Refused
 
 
 def identify(request: HttpRequest) -> Asker:
-    """Raises Refused. A key that was sent decides: a bad one is not made good by a session."""
+    """Who manages. Raises Refused, also for who is known and may not."""
+    return _managing(somebody(request))
+
+
+def somebody(request: HttpRequest) -> Asker:
+    """Whoever has a usable key or a session, to be shown what is their own. Raises Refused. A key
+    that was sent decides: a bad one is not made good by a session."""
     headers = [
         (name.lower().encode(), request.headers[name].encode("latin-1", "replace"))
         for name in ("Authorization", "X-Api-Key")
         if name in request.headers
     ]
-    return by_headers(headers) if headers else _by_session(request)
+    return _by_headers(headers) if headers else _by_session(request)
 
 
 def by_headers(headers: RawHeaders) -> Asker:
     """By the key in them. Raises Refused when there is none, or none that may manage."""
+    return _managing(_by_headers(headers))
+
+
+def _managing(asker: Asker) -> Asker:
+    if asker.manages:
+        return asker
+    if asker.key:
+        raise _may_not_manage(asker.label)
+    raise Refused("permission_denied", f"{asker.label} may not enter the admin.")
+
+
+def _by_headers(headers: RawHeaders) -> Asker:
     try:
         return _by_key(key_in(headers))
     except DatabaseError as error:
@@ -40,23 +59,30 @@ def _by_key(text: bytes) -> Asker:
     key = stored_key(text)
     if key is None:
         if text.decode("latin-1") in settings.CORRAL_API_KEYS:
-            raise _for_inference("a key of serve's command line")
+            raise _may_not_manage("a key of serve's command line")
         raise Refused("invalid_api_key", "This API key is not valid, or no longer.")
-    if key.scope != Scope.ADMIN:
-        raise _for_inference(str(key))
     note_use(key)
-    return Asker(label_of(key), everything=True)
+    scopes = key.effective_scopes
+    manages = Scope.ADMIN in scopes
+    return Asker(
+        label_of(key) if manages else str(key),
+        everything=manages,
+        manages=manages,
+        user=key.user_id,
+        key=key.public_id,
+        scopes=scopes,
+    )
 
 
 def label_of(key: ApiKey) -> str:
     return f"the admin key {key.name} (ck_{key.public_id})"[:100]  # what a history row holds
 
 
-def _for_inference(key: str) -> Refused:
+def _may_not_manage(key: str) -> Refused:
     return Refused(
         "permission_denied",
-        f"{key} uses models and may not manage them: `manage.py createkey NAME --admin` makes "
-        "one that may.",
+        f"{key} may not manage: it lacks the scope `admin`, with which `manage.py createkey NAME "
+        "--admin` makes a key.",
     )
 
 
@@ -80,8 +106,6 @@ def _asker_in_session(request: HttpRequest) -> Asker:
             "invalid_api_key",
             "An admin key is needed (`Authorization: Bearer <key>`), or a session of the admin.",
         )
-    if not (user.is_active and user.is_staff):
-        raise Refused("permission_denied", f"{user} may not enter the admin.")
     from ninja.utils import check_csrf  # a tenth of a second, which only web processes need
 
     if check_csrf(request) is not None:
@@ -89,8 +113,11 @@ def _asker_in_session(request: HttpRequest) -> Asker:
             "permission_denied",
             "With a session, send the cookie `csrftoken` in the header X-CSRFToken as well.",
         )
+    manages = user.is_active and user.is_staff
     return Asker(
         str(user),
-        everything=user.is_superuser,
-        permissions=frozenset(user.get_all_permissions()),
+        everything=manages and user.is_superuser,
+        permissions=frozenset(user.get_all_permissions() if manages else ()),
+        manages=manages,
+        user=user.pk,
     )

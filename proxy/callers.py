@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from models_registry.allowing import Allowed, may_use
 from proxy.own_names import Aliases, own_names
+from proxy.scopes import ALL
 from scheduler.protocol import OwnNames, PriorityName
 
 
@@ -23,19 +26,31 @@ NO_POLICY = Policy()
 @dataclass(frozen=True, slots=True)
 class Caller:
     """Whose request it is. `key` is the key's public id, or empty; a key of the settings has none,
-    and `digest` instead. `aliases` are the key's own."""
+    and `digest` instead. `aliases` are the key's own, `line` is the public id of the first key of a
+    rotation. `allowed` says which models it may use. `user` is the name of the person whose key it
+    is, empty for a service."""
 
     team: str
     key: str = ""
     policy: Policy = NO_POLICY
     aliases: Aliases = field(default_factory=dict)
     digest: str = ""
+    scopes: frozenset[str] = ALL
+    allowed: Allowed = ()
+    user: str = ""
+    key_name: str = ""
+    line: str = ""
 
     @property
     def owner(self) -> str:
-        """To whom its conversations belong: a key alone; without keys everybody."""
-        return self.key or self.digest
+        """To whom its conversations belong: a key, with its successors, alone; without keys
+        everybody."""
+        return self.line or self.key or self.digest
 
     def own_names(self, name: str) -> OwnNames:
         """Where its own aliases lead for `name`."""
         return own_names(name, (self.aliases, self.policy.aliases))
+
+    def may_use(self, names: Collection[str]) -> bool:
+        """Whether a preset of these names, its own and its aliases, is there for it."""
+        return not self.allowed or may_use(names, self.allowed)

@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import re
 import secrets
+from collections.abc import Iterable
 from datetime import datetime
 
 from django.conf import settings
@@ -18,7 +19,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from proxy.headers import RawHeaders
-from proxy.models import DEFAULT_TEAM, ApiKey, Scope, Team
+from proxy.models import DEFAULT_TEAM, ApiKey, Team, usable
+from proxy.scopes import USUAL
 from scheduler.protocol import Refused
 
 FORMAT = re.compile(rb"ck_([a-z2-7]{8})_([A-Za-z0-9_-]{43})")
@@ -40,17 +42,17 @@ def create_key(
     team: str = DEFAULT_TEAM,
     *,
     expires_at: datetime | None = None,
-    scope: str = Scope.INFERENCE,
+    scopes: Iterable[str] = USUAL,
 ) -> str:
-    """A new key's text, which cannot be shown again. The team is made if it is missing.
+    """A new service key's text, which cannot be shown again. The team is made if it is missing.
 
-    Raises ValidationError for a name that is empty or too long.
+    Raises ValidationError for a name that is empty or too long, and for scopes that are none.
     """
     with transaction.atomic():
         owner = Team.objects.filter(name=team).first() or Team(name=team)
         owner.full_clean()
         owner.save()
-        key = ApiKey(team=owner, name=name, expires_at=expires_at, scope=scope)
+        key = ApiKey(team=owner, name=name, expires_at=expires_at, scopes=[*scopes])
         text = give_secret(key)
         key.full_clean()
         key.save()
@@ -58,8 +60,10 @@ def create_key(
 
 
 def give_secret(key: ApiKey) -> str:
-    """Give an unsaved key its id and secret; returns the key's text."""
+    """Give an unsaved key its id and secret; returns the key's text. A key that takes the place of
+    another one is of that one's line."""
     key.public_id = base64.b32encode(secrets.token_bytes(5)).decode().lower()
+    key.line = key.line or key.public_id
     secret = secrets.token_urlsafe(32)
     key.digest = secret_digest(secret.encode(), pepper(settings.SECRET_KEY))
     return f"ck_{key.public_id}_{secret}"
@@ -85,8 +89,8 @@ def stored_key(text: bytes) -> ApiKey | None:
 
 
 def _usable_key(public_id: str) -> ApiKey | None:
-    keys = ApiKey.objects.select_related("team").filter(revoked_at=None)
-    return keys.filter(public_id=public_id).first()
+    rows = ApiKey.objects.select_related("team", "user")
+    return rows.filter(usable(), public_id=public_id).first()
 
 
 def has_key(headers: RawHeaders) -> bool:

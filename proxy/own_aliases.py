@@ -28,12 +28,15 @@ def check_own_aliases(aliases: object) -> None:
 
 
 def check_where_they_lead(row: ApiKey | Team) -> None:
-    """Raises ValidationError for each that leads nowhere. One that is as it was stored is not
-    looked at: its preset may have gone since, and the rest can be edited all the same. Nor is what
-    is no name at all, which the field's own check tells."""
+    """Raises ValidationError for each that leads nowhere. One that is as it was stored, or as it is
+    in the key that this one replaces, is not looked at: its preset may have gone since, and the
+    rest can be edited all the same. Nor is what is no name at all, which the field's own check
+    tells."""
     if not isinstance(row.aliases, dict):
         return
-    stored = type(row)._default_manager.filter(pk=row.pk).values_list("aliases", flat=True).first()
+    before = row.pk or getattr(row, "replaces_id", None)
+    rows = type(row)._default_manager.filter(pk__in=[before] if before else [])
+    stored = rows.values_list("aliases", flat=True).first()
     new = {
         name: to
         for name, to in row.aliases.items()

@@ -93,6 +93,7 @@ UNFOLD: dict[str, Any] = {
                 "title": "Access",
                 "items": [
                     _page("Teams", "groups", "proxy.team"),
+                    _page("Members", "group_add", "proxy.membership"),
                     _page("API keys", "key", "proxy.apikey"),
                     _page("Users", "person", "auth.user"),
                     _page("Groups", "badge", "auth.group"),

@@ -15,7 +15,8 @@ from models_registry.downloads.api import downloads
 from models_registry.rest import api as registry
 from models_registry.rest import import_api as importing
 from models_registry.rest import sharing_api as sharing
-from proxy import api as access
+from proxy.rest import api as access
+from proxy.rest.members_api import members
 from routerproj.api_answers import (
     answer_refusals,
     for_admins,
@@ -56,6 +57,7 @@ api.add_router("/downloads", downloads)
 api.add_router("/record", scheduler.record)
 api.add_router("/keys", access.keys)
 api.add_router("/teams", access.teams)
+api.add_router("/members", members)
 api.add_router("", scheduler.live)
 
 urls = in_our_shape(api.urls)

@@ -7,7 +7,9 @@ from django.db import models
 from simple_history.models import HistoricalRecords
 
 from models_registry.models import Priority
+from proxy.allowed import check_allowed
 from proxy.own_aliases import check_own_aliases, check_where_they_lead
+from proxy.scopes import Scope, in_order, scopes_problem, usual
 
 DEFAULT_TEAM = "default"
 """Made by the first migration; requests without a key of their own count for it."""
@@ -19,6 +21,16 @@ def check_weight(value: float) -> None:
     """Raises ValidationError; so for what is no number."""
     if not LEAST_WEIGHT <= value <= MOST_WEIGHT:
         raise ValidationError(f"Write a number from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}.")
+
+
+FOR_MEMBERS = (Scope.INFER, Scope.READ, Scope.LOAD)
+"""What a key may have that nobody with more rights has made."""
+
+
+def check_member_scopes(scopes: object) -> None:
+    """Raises ValidationError."""
+    if problem := scopes_problem(scopes, FOR_MEMBERS):
+        raise ValidationError(problem)
 
 
 class Team(models.Model):
@@ -43,6 +55,20 @@ class Team(models.Model):
         help_text="Names that count for its keys only, before everybody's, and the model of each: "
         '{"gpt-4o*": "smollm2", "*": "qwen"}, where * alone is the default.',
     )
+    allowed = models.JSONField(
+        "allowed models",
+        default=list,
+        blank=True,
+        validators=[check_allowed],
+        help_text="The names of presets or aliases that its keys may use, with * at the end for "
+        'all that begin so: ["qwen*", "smollm2"]. Empty: all.',
+    )
+    member_scopes = models.JSONField(
+        "scopes for members",
+        default=usual,
+        validators=[check_member_scopes],
+        help_text="What its members may give keys that they make themselves.",
+    )
     created_at = models.DateTimeField(auto_now_add=True, editable=False)
 
     history = HistoricalRecords()
@@ -61,3 +87,5 @@ class Team(models.Model):
 
     def clean(self) -> None:
         check_where_they_lead(self)
+        if not scopes_problem(self.member_scopes, FOR_MEMBERS):
+            self.member_scopes = in_order(self.member_scopes)

@@ -20,7 +20,7 @@ from models_registry.sources.reading import Places
 from models_registry.tables import missing_migrations
 from models_registry.validation import file_problem
 from proxy.keys import create_key
-from proxy.models import ApiKey
+from proxy.models import FOR_MEMBERS, ApiKey
 from routerproj.database_checks import check_database
 from routerproj.serve.fetching import offer_or_fetch
 
@@ -60,7 +60,7 @@ def first_credentials() -> Credentials | None:
             return None
         password = secrets.token_urlsafe(15)
         users.objects.create_superuser(ACCOUNT, password=password)
-        api_key = "" if ApiKey.objects.exists() else create_key(KEY_NAME)
+        api_key = "" if ApiKey.objects.exists() else create_key(KEY_NAME, scopes=FOR_MEMBERS)
     return Credentials(ACCOUNT, password, api_key)
 
 

@@ -71,7 +71,7 @@ class Manager:
 
 
 def admin_key(name: str = "robot") -> str:
-    return create_key(name, scope="admin")
+    return create_key(name, scopes=["admin"])
 
 
 def session_of(user: User, *, csrf: bool = False) -> Client:

@@ -16,6 +16,13 @@ from proxy.models import ApiKey, Team
 
 pytestmark = pytest.mark.django_db
 
+NO_MEMBERS = {
+    "member_scopes": ["infer"],
+    "memberships-TOTAL_FORMS": 0,
+    "memberships-INITIAL_FORMS": 0,
+}
+"""What else a team's form sends."""
+
 
 @pytest.fixture
 def key() -> ApiKey:
@@ -77,22 +84,24 @@ def test_a_deleted_key_stays_deleted(admin_client: Client, key: ApiKey) -> None:
 
 def test_only_superusers_give_a_key_the_scope_admin(client: Client, key: ApiKey) -> None:
     clerk = a_clerk(client)
-    data = {"team": key.team.pk, "name": "new", "scope": "admin"}
+    data = {"team": key.team.pk, "name": "new", "scopes": ["infer", "admin"]}
 
     clerk.post(reverse("admin:proxy_apikey_add"), data)
     clerk.post(reverse("admin:proxy_apikey_change", args=[key.pk]), data)
 
-    assert {each.scope for each in ApiKey.objects.all()} == {"inference"}
-    assert ApiKey.objects.filter(name="new").count() == 2
+    data["scopes"] = ["infer"]
+    clerk.post(reverse("admin:proxy_apikey_add"), data)
+
+    assert [each.scopes for each in ApiKey.objects.order_by("pk")] == [["infer", "read"], ["infer"]]
 
 
 def test_only_superusers_go_back_to_the_scope_admin(client: Client, key: ApiKey) -> None:
-    ApiKey.history.update(scope="admin")
+    ApiKey.history.update(scopes=["admin"])
 
     page = a_clerk(client).post(version_url(ApiKey.history.get())).content.decode()
 
     assert "Only superusers" in page
-    assert ApiKey.objects.get().scope == "inference"
+    assert ApiKey.objects.get().scopes == ["infer", "read"]
 
 
 def test_the_list_tells_keys_in_use_from_others(admin_client: Client, key: ApiKey) -> None:
@@ -130,7 +139,7 @@ def test_the_lists_cost_the_same_for_one_and_for_many(
 def test_how_a_team_stands_in_the_queue_is_edited_shown_and_kept(admin_client: Client) -> None:
     team = Team.objects.get()
     page = reverse("admin:proxy_team_change", args=[team.pk])
-    fields = {"name": team.name, "weight": "2.5", "priority": "high"}
+    fields = {"name": team.name, "weight": "2.5", "priority": "high", **NO_MEMBERS}
 
     assert admin_client.post(page, fields).status_code == 302
     refused = admin_client.post(page, {**fields, "weight": "0"})
@@ -148,11 +157,17 @@ def test_aliases_of_a_key_and_a_team_are_edited_as_objects(
     admin_client: Client, key: ApiKey, preset: Preset
 ) -> None:
     page = reverse("admin:proxy_apikey_change", args=[key.pk])
-    data = {"team": key.team_id, "name": "laptop", "scope": "inference"}
+    data = {"team": key.team_id, "name": "laptop", "scopes": ["infer"]}
     wrong = admin_client.post(page, {**data, "aliases": '{"gpt-4o*": "nobody"}'})
     saved = admin_client.post(page, {**data, "aliases": f'{{"gpt-4o*": "{preset.name}"}}'})
     team = reverse("admin:proxy_team_change", args=[key.team_id])
-    of_team = {"name": "default", "weight": "1", "priority": "normal", "aliases": "[1]"}
+    of_team = {
+        "name": "default",
+        "weight": "1",
+        "priority": "normal",
+        "aliases": "[1]",
+        **NO_MEMBERS,
+    }
 
     assert "no preset or alias is called so" in wrong.content.decode()
     assert saved.status_code == 302

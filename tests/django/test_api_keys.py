@@ -22,7 +22,11 @@ TEXT = re.compile(r"ck_[a-z2-7]{8}_[A-Za-z0-9_-]{43}")
 def test_a_new_keys_text_is_shown_once(manager):
     made = manager.post("/keys", {"name": "laptop", "expires_at": "2100-01-01T00:00:00+02:00"})
 
-    assert (made.status, made.json["scope"], made.json["team"]) == (201, "inference", "default")
+    assert (made.status, made.json["scopes"], made.json["team"]) == (
+        201,
+        ["infer", "read"],
+        "default",
+    )
     assert made.json["expires_at"] == "2099-12-31T22:00:00Z"
     assert TEXT.fullmatch(made.json["key"])
     assert stored_key(made.json["key"].encode()).name == "laptop"
@@ -45,13 +49,13 @@ def test_no_answer_holds_a_digest(manager):
 
 
 def test_an_admin_key_made_here_manages(manager):
-    made = manager.post("/keys", {"name": "second", "scope": "admin"})
+    made = manager.post("/keys", {"name": "second", "scopes": ["admin"]})
 
     assert Manager(made.json["key"]).get("/keys").json["count"] == 2
 
 
 def test_a_revoked_key_is_refused_at_once_and_stays_listed(manager):
-    made = manager.post("/keys", {"name": "second", "scope": "admin"}).json
+    made = manager.post("/keys", {"name": "second", "scopes": ["admin"]}).json
     path = f"/keys/{made['public_id']}/revoke"
 
     revoked = manager.post(path).json
@@ -73,7 +77,15 @@ def test_a_key_that_is_not_there_cannot_be_revoked(manager):
         ({"name": "x" * 101}, "name"),
         ({}, "name"),
         ({"name": "a", "team": "nobody"}, "team"),
-        ({"name": "a", "scope": "root"}, "scope"),
+        ({"name": "a", "scopes": ["root"]}, "scopes"),
+        ({"name": "a", "scopes": []}, "scopes"),
+        ({"name": "a", "scopes": ["read", "read"]}, "scopes"),
+        ({"name": "a", "scopes": "read"}, "scopes"),
+        ({"name": "a", "allowed": ["a*b"]}, "allowed"),
+        ({"name": "a", "allowed": [""]}, "allowed"),
+        ({"name": "a", "allowed": ["a", "a"]}, "allowed"),
+        ({"name": "a", "allowed": ["a"] * 65}, "allowed"),
+        ({"name": "a", "user": "nobody"}, "user"),
         ({"name": "a", "expires_at": "2001-01-01T00:00:00Z"}, "expires_at"),
         ({"name": "a", "expires_at": "2100-01-01"}, "expires_at"),
         ({"name": "a", "expires_at": "2100-01-01T00:00:00"}, "expires_at"),

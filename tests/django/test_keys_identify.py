@@ -16,7 +16,7 @@ from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from proxy import key_ring, last_uses
+from proxy import key_ring, key_rows, last_uses
 from proxy.callers import Caller, Policy
 from proxy.conf import ProxyConfig
 from proxy.key_ring import KeyRing
@@ -73,7 +73,9 @@ async def refusal(ring: KeyRing, headers: list[tuple[bytes, bytes]]) -> str:
 async def test_a_key_is_taken_in_each_of_the_usual_places(ring, key, name, form):
     caller = await ring.identify([(name, form.format(key).encode())])
 
-    assert caller == Caller("blue", key.split("_")[1])
+    public_id = key.split("_")[1]
+    scopes = frozenset({"infer", "read"})
+    assert caller == Caller("blue", public_id, scopes=scopes, key_name="laptop", line=public_id)
 
 
 async def test_the_same_key_twice_is_one_key_and_two_keys_are_none(ring, key):
@@ -157,7 +159,7 @@ class Counted:
         self.error: Exception | None = None
         self.hang = threading.Event()
         self.hang.set()
-        self._real = key_ring._usable_keys
+        self._real = key_rows._keys
 
     def __call__(self):
         self.queries += 1
@@ -170,7 +172,7 @@ class Counted:
 @pytest.fixture
 def counted(monkeypatch) -> Iterator[Counted]:
     counted = Counted()
-    monkeypatch.setattr(key_ring, "_usable_keys", counted)
+    monkeypatch.setattr(key_rows, "_keys", counted)
     yield counted
     counted.hang.set()
 

@@ -87,7 +87,7 @@ def test_no_two_keys_are_alike():
 def test_the_admin_shows_a_new_key_once(admin):
     team = Team.objects.get()
     add = reverse("admin:proxy_apikey_add")
-    page = admin.post(add, {"team": team.pk, "name": "phone", "scope": "inference"}, follow=True)
+    page = admin.post(add, {"team": team.pk, "name": "phone", "scopes": ["infer"]}, follow=True)
 
     shown = KEY.search(page.content.decode())
     assert shown is not None
@@ -105,7 +105,7 @@ def test_changing_a_key_in_the_admin_keeps_its_secret(admin):
     create_key("old")
     key = ApiKey.objects.get()
     change = reverse("admin:proxy_apikey_change", args=[key.pk])
-    admin.post(change, {"team": key.team.pk, "name": "new", "scope": "inference"})
+    admin.post(change, {"team": key.team.pk, "name": "new", "scopes": ["infer"]})
 
     changed = ApiKey.objects.get()
     assert (changed.name, changed.digest) == ("new", key.digest)

@@ -13,7 +13,7 @@ from asgiref.sync import sync_to_async
 from models_registry.models import Alias, Download, ModelFile, Preset
 from proxy.downloads import Downloads
 from proxy.keys import create_key
-from proxy.models import Scope
+from proxy.scopes import Scope
 from scheduler.protocol import Refused, SnapshotState
 from tests.django.registry_rows import FakeScheduler, use_scheduler
 
@@ -47,7 +47,7 @@ def coming(**fields: Any) -> Download:
 
 
 def key(scope: str = Scope.ADMIN) -> list[tuple[bytes, bytes]]:
-    return [(b"authorization", b"Bearer " + create_key("robot", scope=scope).encode())]
+    return [(b"authorization", b"Bearer " + create_key("robot", scopes=[scope]).encode())]
 
 
 admins = sync_to_async(key)
@@ -169,7 +169,7 @@ async def test_it_takes_an_admin_key(house, method: str) -> None:
     body, query = b'{"model": "team/m"}', b"model=team/m"
 
     none = await asked(house, method, body=body, query=query)
-    inference = await sync_to_async(key)(Scope.INFERENCE)
+    inference = await sync_to_async(key)(Scope.INFER)
     wrong = await asked(house, method, body=body, query=query, headers=inference)
 
     assert (none.status, wrong.status) == (401, 403)

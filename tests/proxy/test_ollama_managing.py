@@ -19,8 +19,8 @@ from models_registry.downloads import asking, uploads
 from models_registry.models import Alias, Download, ModelFile, Preset
 from proxy.downloads import Downloads
 from proxy.keys import create_key
-from proxy.models import Scope
 from proxy.ollama import pulling
+from proxy.scopes import Scope
 from scheduler.protocol import Refused
 from tests.django.registry_rows import (
     FakeScheduler,
@@ -54,7 +54,7 @@ def is_there(path: Path) -> bool:
 
 
 def key(scope: str = Scope.ADMIN) -> list[tuple[bytes, bytes]]:
-    return [(b"authorization", b"Bearer " + create_key("robot", scope=scope).encode())]
+    return [(b"authorization", b"Bearer " + create_key("robot", scopes=[scope]).encode())]
 
 
 @pytest.fixture
@@ -597,7 +597,7 @@ CHANGES = [
 @pytest.mark.parametrize(("method", "path", "body"), CHANGES, ids=lambda value: str(value)[:20])
 async def test_it_takes_an_admin_key(house, method: str, path: str, body: object) -> None:
     none = await asked(house, path, body, method=method)
-    inference = await sync_to_async(key)(Scope.INFERENCE)
+    inference = await sync_to_async(key)(Scope.INFER)
     wrong = await asked(house, path, body, method=method, headers=inference)
 
     assert (none.status, wrong.status) == (401, 403)

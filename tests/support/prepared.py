@@ -25,12 +25,12 @@ DATABASE = "corral.sqlite3"
 MAKE = """
 from django.core.management import call_command
 from proxy.keys import create_key
-from proxy.models import Scope
+from proxy.scopes import Scope
 from routerproj.serve.first_run import first_credentials
 
 call_command("migrate", interactive=False, verbosity=0)
 print(first_credentials().api_key)
-print(create_key("robot", scope=Scope.ADMIN))
+print(create_key("robot", scopes=[Scope.ADMIN]))
 """
 _measured: dict[str, dict[str, object]] = {}
 """Rows of measurements by fingerprint. That covers the file's path, size and time, the options and

@@ -1,4 +1,5 @@
-"""`manage.py createkey NAME [--team TEAM] [--admin] [--again]`: a new API key, as the last line."""
+"""`manage.py createkey NAME [--team TEAM] [--scopes infer,read] [--admin] [--again]`: a new key of
+a service, as the last line."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from proxy.keys import create_key
-from proxy.models import DEFAULT_TEAM, ApiKey, Scope
+from proxy.models import DEFAULT_TEAM, ApiKey
+from proxy.scopes import USUAL, Scope
 
 
 class Command(BaseCommand):
@@ -17,6 +19,11 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", help="who or what will use the key")
         parser.add_argument("--team", default=DEFAULT_TEAM, help="made if it does not exist")
+        parser.add_argument(
+            "--scopes",
+            default=",".join(USUAL),
+            help=f"what it is good for, of {', '.join(Scope)}; unless told %(default)s",
+        )
         parser.add_argument(
             "--admin", action="store_true", help="the key may manage everything (docs/rest.md)"
         )
@@ -27,9 +34,9 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if not options["again"]:
             self._refuse_a_second(options["name"], options["team"])
-        scope = Scope.ADMIN if options["admin"] else Scope.INFERENCE
+        scopes = [Scope.ADMIN] if options["admin"] else options["scopes"].split(",")
         try:
-            self.stdout.write(create_key(options["name"], options["team"], scope=scope))
+            self.stdout.write(create_key(options["name"], options["team"], scopes=scopes))
         except ValidationError as error:
             raise CommandError("; ".join(error.messages)) from error
 

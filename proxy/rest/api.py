@@ -1,4 +1,4 @@
-"""The routes of the management API for teams and their keys."""
+"""The routes of teams and their keys."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from ninja import Path, Query, Router, Status
 
 from models_registry.access import Needs, asker_of
 from models_registry.shapes import Page, Paged
-from proxy import editing
+from proxy import editing, rotation
 from proxy.models import ApiKey, Team
-from proxy.schemas import (
+from proxy.rest.schemas import (
     KeyFilter,
     KeyIn,
     KeyOut,
     KeyPatch,
     NewKeyOut,
+    RotationIn,
     TeamId,
     TeamIn,
     TeamOut,
@@ -29,8 +30,8 @@ teams = Router(tags=["teams"])
 VIEW_KEYS, ADD_KEYS, CHANGE_KEYS = (
     Needs(f"proxy.{verb}_apikey") for verb in ("view", "add", "change")
 )
-VIEW_TEAMS, ADD_TEAMS, CHANGE_TEAMS = (
-    Needs(f"proxy.{verb}_team") for verb in ("view", "add", "change")
+VIEW_TEAMS, ADD_TEAMS, CHANGE_TEAMS, DELETE_TEAMS = (
+    Needs(f"proxy.{verb}_team") for verb in ("view", "add", "change", "delete")
 )
 
 
@@ -47,7 +48,7 @@ def create_key(request: HttpRequest, body: KeyIn) -> Status[ApiKey]:
 
 @keys.patch("/{str:public_id}", auth=CHANGE_KEYS, response=KeyOut)
 def change_key(request: HttpRequest, public_id: str, body: KeyPatch) -> ApiKey:
-    """What its requests' names mean; the gateway's processes know it within a second."""
+    """The gateway's processes know it within a second."""
     return editing.change_key(public_id, asker_of(request), body.model_dump(exclude_unset=True))
 
 
@@ -55,6 +56,14 @@ def change_key(request: HttpRequest, public_id: str, body: KeyPatch) -> ApiKey:
 def revoke_key(request: HttpRequest, public_id: str) -> ApiKey:
     """Refused from now on; the gateway's processes know it within a second."""
     return editing.revoke_key(public_id, asker_of(request))
+
+
+@keys.post("/{str:public_id}/rotate", auth=CHANGE_KEYS, response={201: NewKeyOut})
+def rotate_key(request: HttpRequest, public_id: str, body: RotationIn) -> Status[ApiKey]:
+    """A successor with all that the key is; the answer holds it, this once. The old one works
+    beside it until its grace ends."""
+    made = rotation.rotate_key(public_id, asker_of(request), **body.model_dump())
+    return Status(201, made)
 
 
 @teams.get("", auth=VIEW_TEAMS, response=Paged[TeamOut])
@@ -71,3 +80,10 @@ def create_team(request: HttpRequest, body: TeamIn) -> Status[Team]:
 def change_team(request: HttpRequest, id: Path[TeamId], body: TeamPatch) -> Team:
     """How it stands in the queue; the gateway's processes know it within a second."""
     return editing.change_team(id, asker_of(request), body.model_dump(exclude_unset=True))
+
+
+@teams.delete("/{int:id}", auth=DELETE_TEAMS, response={204: None})
+def delete_team(request: HttpRequest, id: Path[TeamId]) -> Status[None]:
+    """With its keys and memberships; the gateway's processes know it within a second."""
+    editing.delete_team(id, asker_of(request))
+    return Status(204, None)

@@ -1,0 +1,53 @@
+"""Teams in the admin, with the people in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Count, QuerySet
+from django.http import HttpRequest
+
+from models_registry.admin.history import HistoryAdmin
+from proxy.admin.fields import NamesField, scopes_field
+from proxy.admin.members import MembersInline
+from proxy.models import FOR_MEMBERS, Team
+
+
+@admin.register(Team)
+class TeamAdmin(HistoryAdmin):
+    list_display = ["name", "weight", "priority", "key_count", "member_count", "created_at"]
+    list_filter = ["priority"]
+    search_fields = ["name"]
+    fields = [
+        "name", "weight", "priority", "allowed", "aliases", "member_scopes", "created_at",
+    ]  # fmt: skip
+    readonly_fields = ["created_at"]
+    inlines = [MembersInline]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Team]:
+        teams: QuerySet[Team] = super().get_queryset(request)
+        return teams.annotate(Count("keys", distinct=True), Count("memberships", distinct=True))
+
+    def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
+        told = {"label": db_field.verbose_name.capitalize(), "help_text": db_field.help_text}
+        match db_field.name:
+            case "allowed":
+                return NamesField(**{**told, "help_text": f"{ALLOWED} Empty: all."})
+            case "member_scopes":
+                return scopes_field(FOR_MEMBERS, **told)
+        return super().formfield_for_dbfield(db_field, request, **kwargs)
+
+    @admin.display(description="keys", ordering="keys__count")
+    def key_count(self, team: Any) -> int:
+        return int(team.keys__count)
+
+    @admin.display(description="members", ordering="memberships__count")
+    def member_count(self, team: Any) -> int:
+        return int(team.memberships__count)
+
+
+ALLOWED = (
+    "Names of presets or aliases that its keys may use, one on each line; with * at the end all "
+    "that begin so."
+)

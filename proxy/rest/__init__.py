@@ -1,0 +1,1 @@
+"""The management API's routes of teams, members and keys."""

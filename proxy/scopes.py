@@ -1,0 +1,59 @@
+"""What a key is good for. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+
+
+class Scope(StrEnum):
+    """`infer`: have models answer. `read`: see what is loaded, and what happens to models. `load`:
+    load and unload them, and say how long they stay. `admin`: manage everything."""
+
+    INFER = "infer"
+    READ = "read"
+    LOAD = "load"
+    ADMIN = "admin"
+
+
+ALL = frozenset(Scope)
+USUAL = (Scope.INFER, Scope.READ)
+"""Those of a new key, unless told."""
+OF_SETTINGS = frozenset({Scope.INFER, Scope.READ, Scope.LOAD})
+"""Those of the keys of `serve`'s command line: what llama-server's own may do."""
+IN_WORDS = {
+    Scope.INFER: "use the models",
+    Scope.READ: "see what is loaded",
+    Scope.LOAD: "load and unload models",
+    Scope.ADMIN: "manage everything",
+}
+
+
+def usual() -> list[Scope]:
+    """A column's default."""
+    return [*USUAL]
+
+
+def scopes_problem(scopes: object, among: Iterable[str] = Scope) -> str:
+    """What is wrong with a list of scopes; empty when nothing is."""
+    known = [*among]
+    if not isinstance(scopes, list) or not all(isinstance(each, str) for each in scopes):
+        return "Write a list of scopes, such as infer and read."
+    if unknown := [each for each in scopes if each not in known]:
+        return f"{unknown[0][:60]!r} is not to be had: choose among {', '.join(known)}."
+    if len(set(scopes)) < len(scopes):
+        return "A scope stands there twice."
+    return "" if scopes else f"Choose at least one of {', '.join(known)}."
+
+
+def in_order(scopes: Iterable[str]) -> list[str]:
+    """As they are stored, so that the same scopes are the same list."""
+    return [each for each in Scope if each in {*scopes}]
+
+
+def effective(scopes: Sequence[str], *, may_admin: bool) -> frozenset[str]:
+    """Who manages everything may do the rest as well. `may_admin` is false for a key whose person
+    is no superuser any more: it keeps what else it has."""
+    if Scope.ADMIN not in scopes:
+        return frozenset(scopes)
+    return ALL if may_admin else frozenset(scopes) - {Scope.ADMIN}
