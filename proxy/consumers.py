@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import sys
 from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Any
@@ -46,6 +47,7 @@ from proxy.ollama.managing import ModelManagement
 from proxy.ollama.relay import OllamaRelay
 from proxy.own_answers import OwnAnswers
 from proxy.parsing import Parsing
+from proxy.queries import AWAY, database_away
 from proxy.relay import AnswerCut, Reader, Relay
 from proxy.remote.request import Asked
 from proxy.sockets import Sockets
@@ -358,6 +360,9 @@ class GatewayApp:
 
     def _unexpected(self, request: Request) -> Refused:
         """Call it where the exception is being handled."""
+        error = sys.exception()
+        if isinstance(error, AWAY):
+            return database_away(error)
         logger.exception(
             "Request %s failed: %s %s", request.id, request.scope["method"], request.scope["path"]
         )

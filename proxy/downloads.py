@@ -6,12 +6,10 @@ import logging
 from collections.abc import Collection
 from typing import Any
 
-from django.db import Error as DatabaseError
-
 from models_registry.downloads import asking, shown
 from models_registry.models import Download
 from proxy.offered import TEXT
-from proxy.queries import DatabaseThread, Shared
+from proxy.queries import DatabaseThread, Remembered, Shared
 from scheduler.protocol import Refused
 
 logger = logging.getLogger(__name__)
@@ -28,7 +26,7 @@ class Downloads:
 
     def __init__(self) -> None:
         self._thread = DatabaseThread("downloads")
-        self._rows = Shared(self._thread, asking.unfinished, SPACING_SECONDS)
+        self._rows = Remembered(Shared(self._thread, asking.unfinished, SPACING_SECONDS))
 
     async def entries(self) -> dict[str, dict[str, Any]]:
         """For the list of models, by name."""
@@ -44,7 +42,7 @@ class Downloads:
             return refused
         try:
             rows = await self._rows.ask()
-        except (DatabaseError, Refused) as error:
+        except Refused as error:
             logger.warning("whether %s is being downloaded is not known: %s", model, error)
             return refused
         found = next((row for row in rows if model in (row.name, row.target)), None)

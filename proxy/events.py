@@ -216,7 +216,7 @@ class ModelEvents:
         while True:
             try:
                 before = await self._downloads_since(before) if self._readers else None
-            except DatabaseError as error:
+            except (DatabaseError, Refused) as error:
                 logger.warning("how far downloads are is not known: %s", error)
             await asyncio.sleep(LOOK_AT_DOWNLOADS_SECONDS)
 

@@ -18,7 +18,7 @@ from models_registry.near_names import near_names
 from proxy.conf import ProxyConfig
 from proxy.downloads import Downloads
 from proxy.offered import Offer, Offered, problem_told
-from proxy.queries import DatabaseThread, Shared
+from proxy.queries import DatabaseThread, Remembered, Shared
 from scheduler.client import SchedulerClient
 from scheduler.protocol import (
     Failure,
@@ -59,10 +59,10 @@ class ModelList:
     def __init__(self, downloads: Downloads) -> None:
         self._downloads = downloads
         self._thread = DatabaseThread("model-list")
-        self._presets = Shared(self._thread, Offer().presets, SPACING_SECONDS)
+        self._presets = Remembered(Shared(self._thread, Offer().presets, SPACING_SECONDS))
 
     async def body(self, scheduler: SchedulerClient) -> dict[str, Any]:
-        """Raises Refused when the scheduler is away."""
+        """Raises Refused when the scheduler is away, or the database from the start on."""
         presets = await self._presets.ask()
         coming = await self._downloads.entries()
         live = Live.of(await snapshot(scheduler))  # last: it is true for a moment only

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
 
-from django.db import connections
+from django.db import InterfaceError, OperationalError, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from scheduler.protocol import Refused
 
@@ -21,6 +22,11 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _LOCK_WAIT = {"sqlite": "PRAGMA busy_timeout = %d", "postgresql": "SET lock_timeout = %d"}
+LATE_SECONDS = 5.0
+"""After which a list is told as it last was."""
+LATE_AGAIN_SECONDS = 0.1
+AWAY = (OperationalError, InterfaceError)
+"""The database fails, not the query."""
 CLOSE_SECONDS = 5.0
 """How long a query that is under way may hold up the end."""
 
@@ -56,7 +62,7 @@ class DatabaseThread:
 
     def _call(self, function: Callable[[], T]) -> T:
         connection = connections["default"]
-        if connection.errors_occurred:
+        if connection.errors_occurred or not _lives(connection):
             connection.close()
         if connection.connection is None and self._lock_wait_milliseconds is not None:
             connection.ensure_connection()
@@ -111,6 +117,48 @@ class Shared(Generic[T]):
         self._begun = loop.time()
         self._running, self._next = self._next, None  # who asks from here on gets the next one
         return await self._thread.run(self._query)
+
+
+class Remembered(Generic[T]):
+    """A shared query whose last answer counts while the database fails or hangs."""
+
+    def __init__(self, shared: Shared[T]) -> None:
+        self._shared = shared
+        self._last: tuple[T] | None = None
+        self._late = False
+        """The last one who asked has waited in vain."""
+
+    async def ask(self) -> T:
+        """Raises Refused: `database_unavailable` when nothing is known, or `shutting_down`."""
+        try:
+            async with asyncio.timeout(LATE_AGAIN_SECONDS if self._late else LATE_SECONDS):
+                answer = await self._shared.ask()
+        except (*AWAY, TimeoutError) as error:
+            self._late = isinstance(error, TimeoutError)
+            refused = database_away(error)
+            if self._last is None:
+                raise refused from error
+            return self._last[0]
+        self._last, self._late = (answer,), False
+        return answer
+
+    async def close(self) -> None:
+        await self._shared.close()
+
+
+def database_away(error: Exception) -> Refused:
+    """For the client; the log is told the reason."""
+    logger.error("The database cannot be asked: %s", error or "it is too slow")
+    return Refused(
+        "database_unavailable",
+        "The database does not answer at the moment.",
+        retry_after_seconds=1.0,
+    )
+
+
+def _lives(connection: BaseDatabaseWrapper) -> bool:
+    """A server that was started anew has forgotten us."""
+    return connection.connection is None or connection.is_usable()
 
 
 def _shutting_down() -> Refused:

@@ -16,7 +16,7 @@ from django.core.exceptions import (
 from django.core.exceptions import (
     ValidationError as RowInvalid,
 )
-from django.db import IntegrityError
+from django.db import IntegrityError, InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.urls import URLPattern, re_path, reverse
 from django.views.decorators.csrf import csrf_exempt
@@ -28,6 +28,7 @@ from models_registry.access import identify
 from models_registry.errors import ManagementRefused
 from models_registry.ports import SchedulerRefused, SchedulerUnavailable
 from models_registry.shapes import Asked, Strict
+from proxy.queries import database_away
 from routerproj.logs import request_id
 from scheduler.protocol import ERRORS, Refused, retry_after
 
@@ -137,6 +138,10 @@ def _too_large(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
     return refused("body_too_large", "The body is larger than the management API takes.")
 
 
+def _database_away(request: HttpRequest, error: Exception) -> HttpResponse:
+    return _refused(request, database_away(error))
+
+
 def _broken(request: HttpRequest, error: Exception) -> HttpResponse:
     logger.error("%s %s failed", request.method, request.path, exc_info=error)
     identifier = request_id.get()
@@ -153,6 +158,8 @@ _ANSWERS: dict[type[Exception], Callable[[HttpRequest, Any], HttpResponse]] = {
     RequestInvalid: _request_invalid,
     RowInvalid: _row_invalid,
     IntegrityError: _taken,
+    OperationalError: _database_away,
+    InterfaceError: _database_away,
     HttpError: _unreadable,
     RequestDataTooBig: _too_large,
     Exception: _broken,

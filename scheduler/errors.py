@@ -28,6 +28,7 @@ ERRORS: dict[str, ErrorKind] = {
     "media_refused": ErrorKind(400, False, _CLIENT),
     "invalid_api_key": ErrorKind(401, False, "authentication_error"),
     "auth_unavailable": ErrorKind(503, True, _UNAVAILABLE),
+    "database_unavailable": ErrorKind(503, True, _UNAVAILABLE),
     "host_not_allowed": ErrorKind(403, False, "permission_error"),
     "permission_denied": ErrorKind(403, False, "permission_error"),
     "not_found": ErrorKind(404, False, "not_found_error"),

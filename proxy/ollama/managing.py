@@ -31,7 +31,7 @@ from proxy.model_changes import ModelChanges, remove_model, small_body
 from proxy.ollama import pulling
 from proxy.ollama.lines import SUCCESS, Object, tell
 from proxy.ollama.wire import decoded
-from proxy.queries import DatabaseThread
+from proxy.queries import AWAY, DatabaseThread, database_away
 from proxy.underway import UnderWay
 from proxy.watch import Interrupted, Receive, Watch
 from scheduler.protocol import Refused
@@ -125,6 +125,8 @@ class ModelManagement:
                 told: Refused | None = refused
             except Interrupted as interrupted:
                 told = interruption(interrupted, self._config)
+            except AWAY as error:
+                told = database_away(error)
             else:
                 told = None
             if told is not None:

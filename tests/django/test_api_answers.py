@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import DatabaseError, IntegrityError
+from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError
 from django.test import Client
 
 from models_registry import describing, editing
@@ -72,6 +72,16 @@ def test_two_who_make_the_same_at_once_are_told_apart(manager, preset, monkeypat
     answer = manager.post("/aliases", {"name": "a", "preset": preset.name})
 
     assert (answer.status, answer.code) == (409, "conflict")
+
+
+@pytest.mark.parametrize("error", [OperationalError("gone"), InterfaceError("closed")])
+def test_a_database_that_is_away_is_told_as_what_passes(manager, monkeypatch, error):
+    monkeypatch.setattr(editing, "presets", raises(error))
+
+    answer = manager.get("/presets")
+
+    assert (answer.status, answer.code) == (503, "database_unavailable")
+    assert answer.headers["Retry-After"] == "1"
 
 
 def test_a_database_that_fails_is_not_taken_for_a_bad_key(monkeypatch):

@@ -90,16 +90,16 @@ def test_an_edit_counts_for_the_next_request(running: Gateway, mortal: Cluster) 
     made = running.client.request(
         "POST",
         "/router/api/aliases",
-        {"name": "Äpfel", "preset": "alpha"},
+        {"name": "apples", "preset": "alpha"},
         key=running.admin_key,
     )
     assert made.status == 201, made.body
     again = running.client.request(
-        "POST", "/router/api/aliases", {"name": "Äpfel", "preset": "alpha"}, key=running.admin_key
+        "POST", "/router/api/aliases", {"name": "apples", "preset": "alpha"}, key=running.admin_key
     )
 
-    assert again.status == 409
-    assert whole(running.client.chat("Äpfel", max_tokens=2))
+    assert again.json["error"]["param"] == "name"
+    assert whole(running.client.chat("apples", max_tokens=2))
 
 
 def test_what_ran_is_recorded(running: Gateway, mortal: Cluster) -> None:

@@ -3,7 +3,12 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from proxy.queries import DatabaseThread, Shared
+import pytest
+from django.db import OperationalError, ProgrammingError
+
+from proxy import queries
+from proxy.queries import DatabaseThread, Remembered, Shared
+from scheduler.protocol import Refused
 
 
 class Query:
@@ -81,4 +86,65 @@ async def test_an_error_is_everybodys_and_is_forgotten():
     assert [str(result) for result in results] == ["broken"] * 2
     assert await shared.ask() == "mended"
     await thread.close()
+    await thread.close()
+
+
+class Answers:
+    """A query that answers, or fails, as told."""
+
+    def __init__(self, *outcomes: object) -> None:
+        self.outcomes = list(outcomes)
+
+    def __call__(self) -> object:
+        outcome = self.outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+
+async def test_what_was_known_counts_while_the_database_fails():
+    thread = DatabaseThread("test")
+    query = Answers("old", OperationalError("gone"), "new")
+    remembered = Remembered(Shared(thread, query, 0.0))
+
+    assert [await remembered.ask() for _ in range(3)] == ["old", "old", "new"]
+    await thread.close()
+
+
+async def test_while_nothing_is_known_a_database_that_fails_is_told_as_what_passes():
+    thread = DatabaseThread("test")
+    remembered = Remembered(Shared(thread, Answers(OperationalError("gone"), "new"), 0.0))
+
+    with pytest.raises(Refused) as refused:
+        await remembered.ask()
+
+    assert refused.value.code == "database_unavailable"
+    assert await remembered.ask() == "new"
+    await thread.close()
+
+
+async def test_a_query_that_is_wrong_is_nobodys_passing_trouble():
+    thread = DatabaseThread("test")
+    remembered = Remembered(Shared(thread, Answers("old", ProgrammingError("no table")), 0.0))
+    await remembered.ask()
+
+    with pytest.raises(ProgrammingError):
+        await remembered.ask()
+    await thread.close()
+
+
+async def test_a_database_that_hangs_holds_up_one_who_asks_and_then_hardly_anybody(monkeypatch):
+    thread, query = DatabaseThread("test"), Query()
+    remembered = Remembered(Shared(thread, query, 0.0))
+    query.may_end.set()
+    assert await remembered.ask() == 1
+    query.may_end.clear()
+    monkeypatch.setattr(queries, "LATE_SECONDS", 0.01)
+    assert await remembered.ask() == 1
+    monkeypatch.setattr(queries, "LATE_SECONDS", 3600.0)
+    assert await remembered.ask() == 1
+
+    query.may_end.set()
+    monkeypatch.setattr(queries, "LATE_AGAIN_SECONDS", 3600.0)
+    assert await remembered.ask() > 1
     await thread.close()
