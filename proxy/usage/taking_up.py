@@ -14,7 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError, transaction
+from django.db import (
+    IntegrityError,
+    InterfaceError,
+    OperationalError,
+    ProgrammingError,
+    transaction,
+)
 
 from proxy.models import UsageRecord
 from proxy.rollups.raising import roll_up
@@ -26,6 +32,9 @@ logger = logging.getLogger(__name__)
 
 AT_ONCE = 500
 """Records in one transaction."""
+NOT_THERE = (OperationalError, InterfaceError, ProgrammingError)
+"""What is raised when the database, or its tables, cannot be reached at this moment. Whatever else
+is raised is a record's fault, and would be again."""
 REFUSED_SUFFIX = ".refused"
 """Of a journal that holds a record which the database does not take, whatever is tried."""
 
@@ -46,7 +55,7 @@ def take_up(folder: Path) -> TakenUp:
     for path in _journals(folder):
         try:
             records += _take(path)
-        except (OperationalError, InterfaceError) as error:
+        except NOT_THERE as error:
             failed = str(error)
             break
     return TakenUp(records, _size_of(folder), failed)
@@ -71,7 +80,7 @@ def _size_of(folder: Path) -> int:
 
 
 def _take(path: Path) -> int:
-    """Bring in the records of one journal, and remove it. Raises OperationalError, and then it
+    """Bring in the records of one journal, and remove it. Raises what is NOT_THERE, and then it
     stays."""
     with _locked(path) as file:
         if file is None:
@@ -124,14 +133,14 @@ def _records(path: Path, content: bytes) -> Iterator[Record]:
 
 
 def _insert_all(records: Sequence[Record]) -> bool:
-    """Whether the database has them all now. Raises OperationalError, InterfaceError."""
+    """Whether the database has them all now. Raises what is NOT_THERE."""
     try:
         _insert_with_retry(records)
-    except (OperationalError, InterfaceError):
+    except NOT_THERE:
         raise
-    except DatabaseError as error:
+    except Exception:
         if len(records) == 1:
-            logger.error("The record %s is refused: %s", records[0].record, error)
+            logger.exception("The record %s is refused", records[0].record)
             return False
         return all([_insert_all([record]) for record in records])
     return True
@@ -145,7 +154,7 @@ def _insert_with_retry(records: Sequence[Record]) -> None:
 
 
 def insert(records: Sequence[Record]) -> None:
-    """Those that are not there yet. Raises DatabaseError, and then none."""
+    """Those that are not there yet. Raises what the database says, and then none."""
     by_id = {record.record: record for record in records}
     with transaction.atomic():
         there = UsageRecord.objects.filter(record__in=list(by_id)).values_list("record", flat=True)
