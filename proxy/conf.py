@@ -38,6 +38,7 @@ class ProxyConfig:
     upstream_proxy: str = ""
     media_hosts: tuple[str, ...] = ()
     usage_journal: int = 1 << 30
+    usage_ask: bool = True
     websocket_message: int = 4 << 20
     websocket_idle_seconds: float = 300.0
     websocket_quiet_seconds: float = 5.0
@@ -81,6 +82,7 @@ def proxy_config() -> ProxyConfig:
         upstream_proxy=settings.CORRAL_UPSTREAM_PROXY,
         media_hosts=tuple(settings.CORRAL_MEDIA_HOSTS),
         usage_journal=settings.CORRAL_USAGE_JOURNAL,
+        usage_ask=settings.CORRAL_USAGE_ASK,
         websocket_message=settings.CORRAL_WEBSOCKET_MESSAGE,
         websocket_idle_seconds=settings.CORRAL_WEBSOCKET_IDLE,
         websocket_quiet_seconds=settings.CORRAL_WEBSOCKET_QUIET,

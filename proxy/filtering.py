@@ -18,6 +18,7 @@ import msgspec
 from proxy.body import Body, Room, body_on_disk, write_parts
 from proxy.form import named
 from proxy.parsing import Parsing
+from proxy.usage.asked_usage import ask
 from scheduler.protocol import Filters, Refused
 
 _Fields = dict[str, msgspec.Raw]
@@ -25,6 +26,8 @@ _Fields = dict[str, msgspec.Raw]
 SYSTEM = "system"
 _SYSTEM_ROLES = (SYSTEM, "developer")
 _MOST_TOLD = 20
+_ASKING = 100
+"""Bytes, at most, of the question for a stream's usage."""
 _MOST_ADDED = 100
 """Bytes of a form's part that holds a name, beside the name and the boundary."""
 _AT_ONCE = 1 << 20
@@ -36,22 +39,24 @@ class _Turn(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What the filters did to one body: names of parameters."""
+    """What was done to one body: names of parameters that filters changed; and whether the usage of
+    its stream was asked for."""
 
     stripped: tuple[str, ...] = ()
     defaulted: tuple[str, ...] = ()
     set: tuple[str, ...] = ()
+    asks_usage: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.stripped or self.defaulted or self.set)
+        return bool(self.stripped or self.defaulted or self.set or self.asks_usage)
 
     def without(self, name: str) -> Effects:
         """But for what was done to this parameter."""
-        left = (
+        stripped, defaulted, changed = (
             tuple(each for each in names if each != name)
             for names in (self.stripped, self.defaulted, self.set)
         )
-        return Effects(*left)
+        return Effects(stripped, defaulted, changed, self.asks_usage)
 
     def header(self) -> bytes:
         """`stripped=temperature; set=top_k`, for the client's `x-corral-filters`."""
@@ -75,12 +80,15 @@ class Filtering:
         self._room = room
         self._temp_folder = temp_folder
 
-    async def apply(self, body: Body, filters: Filters) -> tuple[Body, Effects]:
+    async def apply(
+        self, body: Body, filters: Filters, *, ask_usage: bool = False
+    ) -> tuple[Body, Effects]:
         """`body` as the child is to get it, and what was done; `body` itself when that is nothing.
         Another one is the caller's to close. Raises NoRoom."""
         if body.spooled:
-            return await self._apply_on_disk(body, filters)
-        data, effects = await self._parsing.run(body, partial(_filtered, body, filters))
+            return await self._apply_on_disk(body, filters, ask_usage)
+        changed = partial(_filtered, body, filters, ask_usage)
+        data, effects = await self._parsing.run(body, changed)
         if not effects:
             return body, effects
         self._room.held += len(data)
@@ -108,15 +116,19 @@ class Filtering:
         assert renamed is not None
         return renamed
 
-    async def _apply_on_disk(self, body: Body, filters: Filters) -> tuple[Body, Effects]:
+    async def _apply_on_disk(
+        self, body: Body, filters: Filters, ask_usage: bool
+    ) -> tuple[Body, Effects]:
         effects = Effects()
 
         async def write(spool: IO[bytes]) -> bool:
             nonlocal effects
-            effects = await self._parsing.run(body, partial(_write_filtered, body, filters, spool))
+            effects = await self._parsing.run(
+                body, partial(_write_filtered, body, filters, ask_usage, spool)
+            )
             return bool(effects)
 
-        most = body.size + len(msgspec.json.encode(filters))
+        most = body.size + len(msgspec.json.encode(filters)) + _ASKING
         filtered = await body_on_disk(self._room, self._temp_folder, most, write)
         return filtered or body, effects
 
@@ -132,17 +144,17 @@ def _renamed(body: Body, content_type: bytes, name: bytes) -> Iterator[bytes]:
             yield view[start : start + _AT_ONCE]
 
 
-def _filtered(body: Body, filters: Filters) -> tuple[bytes, Effects]:
+def _filtered(body: Body, filters: Filters, ask_usage: bool) -> tuple[bytes, Effects]:
     """Nothing when the filters change nothing."""
     with body.view() as view:
-        fields, effects = _changed(view, filters)
+        fields, effects = _changed(view, filters, ask_usage=ask_usage)
         return (msgspec.json.encode(fields) if effects else b""), effects
 
 
-def _write_filtered(body: Body, filters: Filters, spool: IO[bytes]) -> Effects:
+def _write_filtered(body: Body, filters: Filters, ask_usage: bool, spool: IO[bytes]) -> Effects:
     """Into `spool`, unless the filters change nothing."""
     with body.view() as view:
-        fields, effects = _changed(view, filters)
+        fields, effects = _changed(view, filters, ask_usage=ask_usage)
         parts: list[bytes] = []
         try:
             if effects:
@@ -164,7 +176,9 @@ def _parts(fields: _Fields) -> Iterator[bytes]:
     yield b"}" if fields else b"{}"
 
 
-def _changed(view: bytes | mmap, filters: Filters) -> tuple[_Fields, Effects]:
+def _changed(
+    view: bytes | mmap, filters: Filters, *, ask_usage: bool = False
+) -> tuple[_Fields, Effects]:
     """The body's fields, filtered. What is null counts as left out, as the engine takes it. Raises
     Refused."""
     try:
@@ -178,7 +192,8 @@ def _changed(view: bytes | mmap, filters: Filters) -> tuple[_Fields, Effects]:
     defaulted = tuple(_set(fields, missing))
     if isinstance(system, str) and _begin_with(system, fields):
         defaulted += (SYSTEM,)
-    return fields, Effects(stripped, defaulted, tuple(_set(fields, filters.set)))
+    changed = tuple(_set(fields, filters.set))
+    return fields, Effects(stripped, defaulted, changed, ask_usage and ask(fields))
 
 
 def _begin_with(system: str, fields: _Fields) -> bool:

@@ -20,6 +20,7 @@ from proxy.relay import Relay
 from proxy.remote.client import RemoteClient
 from proxy.remote.request import Asked, refuse_what_came_back, via_of
 from proxy.upstream import Answer, UpstreamFailed
+from proxy.usage.asked_usage import PATHS
 from proxy.usage.meter import Meter
 from proxy.watch import Cause, Interrupted, Watch
 from scheduler.client import Conversation, Lease, SchedulerClient
@@ -92,7 +93,12 @@ class Forwarding:
         self._watch = watch
         self._meter = order.meter
         self._outgoing = Outgoing(
-            order.body, carriers.filtering, relay, form=order.form, is_json=order.is_json
+            order.body,
+            carriers.filtering,
+            relay,
+            form=order.form,
+            is_json=order.is_json,
+            may_ask_usage=carriers.config.usage_ask and order.meter.asking.path in PATHS,
         )
         self._attempts = Attempts(order.model)
         self._remote_tries = 0

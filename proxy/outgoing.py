@@ -17,13 +17,15 @@ from scheduler.protocol import Filters
 @dataclass(slots=True)
 class Outgoing:
     """Of one request. `form` is the Content-Type of a multipart form; what is neither that nor JSON
-    goes as it came. `end` it."""
+    goes as it came. `may_ask_usage`: it is of a kind whose stream tells its usage who asks. `end`
+    it."""
 
     came: Body
     filtering: Filtering
     relay: Relay
     form: bytes | None
     is_json: bool
+    may_ask_usage: bool
     _settled: Body | None = None
     _changed: Body | None = None
 
@@ -40,9 +42,11 @@ class Outgoing:
         Raises Refused."""
         self.close()
         self.relay.filtered = b""
+        self.relay.hides_usage = False
         body, effects = await self._for(lease)
         if effects:
             self.relay.filtered = effects.header()
+            self.relay.hides_usage = effects.asks_usage
         if body is not self.came:
             self._changed = body
         return body
@@ -61,11 +65,12 @@ class Outgoing:
         if self.form is not None and lease.model:
             renamed = await self.filtering.rename_in_form(self.came, self.form, lease.model)
             return renamed, NO_EFFECTS
-        if not self.is_json or (lease.filters is None and not lease.model):
+        asks = self.may_ask_usage and not lease.tells_tokens
+        if not self.is_json or (lease.filters is None and not lease.model and not asks):
             return self.came, NO_EFFECTS
         filters = lease.filters or Filters()
         if not lease.model:
-            return await self.filtering.apply(self.came, filters)
+            return await self.filtering.apply(self.came, filters, ask_usage=asks)
         named = Filters(filters.strip, filters.defaults, {**filters.set, "model": lease.model})
-        body, effects = await self.filtering.apply(self.came, named)
+        body, effects = await self.filtering.apply(self.came, named, ask_usage=asks)
         return body, effects.without("model")

@@ -13,6 +13,7 @@ from proxy.dialects import Dialect
 from proxy.headers import to_client
 from proxy.sse import Tail, WholeFrames
 from proxy.upstream import Coming
+from proxy.usage.asked_usage import WithoutUsage
 from proxy.usage.counting import Counted
 from proxy.usage.last_words import LastWords
 from proxy.usage.meter import Meter
@@ -42,6 +43,8 @@ class Relay:
         """Bytes of the answer that have come from the child."""
         self.filtered = b""
         """What was done to the request's body, for its client."""
+        self.hides_usage = False
+        """The gateway has asked for the usage of this stream, not its client."""
         self.config = config
         """With the limits of the preset that answers, once there is one."""
         self._reader = reader
@@ -50,6 +53,7 @@ class Relay:
         self._last_words = LastWords(meter.asking.path)
         self._started = False
         self._frames: WholeFrames | None = None
+        self._hiding: WithoutUsage | None = None
         self._last = b""
 
     def granted(self, config: ProxyConfig) -> None:
@@ -64,6 +68,7 @@ class Relay:
         """
         if answer.is_stream and not answer.is_encoded and self._frames is None:
             self._frames = WholeFrames()
+            self._hiding = WithoutUsage() if self.hides_usage else None
         with self._watch as watch:
             if not self._started:
                 self._meter.answers(answer)
@@ -77,6 +82,8 @@ class Relay:
                 self.tail.push(part)
                 if self._frames is not None:
                     part = self._frames.push(part)
+                    if self._hiding is not None:
+                        part = self._hiding.push(part)
                 if answer.ended:
                     self._last = part
                     return

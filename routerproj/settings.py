@@ -194,6 +194,8 @@ CORRAL_UPSTREAM_PROXY = env.checked("CORRAL_UPSTREAM_PROXY", check=check_proxy)
 """By which remote servers are reached; empty: directly, whatever HTTP_PROXY says."""
 CORRAL_USAGE_JOURNAL = env.whole("CORRAL_USAGE_JOURNAL", default=1 << 30, least=64 << 10)
 """Bytes of usage that may wait for the database; beyond them nothing is answered."""
+CORRAL_USAGE_ASK = env.flag("CORRAL_USAGE_ASK", default=True)
+"""Servers that tell the tokens of a stream only when asked to are asked."""
 CORRAL_RECONNECT_WAIT = env.seconds("CORRAL_RECONNECT_WAIT", default=30.0)
 CORRAL_WEBSOCKET_MESSAGE = env.whole("CORRAL_WEBSOCKET_MESSAGE", default=4 << 20, least=1024)
 """The largest, either way."""

@@ -399,6 +399,107 @@ async def test_a_remote_server_is_recorded_like_a_child(house):
     assert record.charged
 
 
+def usage_event(usage: object = USAGE) -> bytes:
+    return b"data: " + json.dumps({"choices": [], "usage": usage}).encode() + b"\n\n"
+
+
+def stands_still(*parts: bytes):
+    async def script(received: Received, child: Connection) -> None:
+        await child.begin("text/event-stream")
+        for part in parts:
+            await child.say(part)
+        await child.finish()
+
+    return script
+
+
+NULLS = said("Hel", usage=None) + b"\n\n" + said("lo", usage=None) + b"\n\n"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (NULLS, usage_event(), DONE),
+        (NULLS + usage_event() + DONE,),
+        (NULLS + usage_event()[:20], usage_event()[20:] + DONE[:3], DONE[3:]),
+        tuple(bytes([byte]) for byte in NULLS + usage_event() + DONE),
+    ],
+)
+async def test_a_server_that_counts_when_asked_is_asked_and_its_client_sees_nothing_of_it(
+    house, parts
+):
+    async with house(stands_still(*parts)) as h:
+        h.scheduler.tells_tokens = False
+        exchange = await Exchange(h.app, body=chat(stream=True)).end()
+
+    assert json.loads(h.child.received[0].body)["stream_options"] == {"include_usage": True}
+    assert exchange.body == NULLS + DONE
+    assert exchange.header(b"x-corral-filters") is None
+    assert tokens(only(h.usage.records)) == (9, None, 2, False)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"stream": True, "stream_options": {"include_usage": True}},
+        {"stream": False},
+        {"stream": True, "stream_options": "odd"},
+    ],
+)
+async def test_who_asks_itself_or_streams_nothing_gets_all_and_is_not_spoken_for(house, fields):
+    async with house(stands_still(NULLS, usage_event(), DONE)) as h:
+        h.scheduler.tells_tokens = False
+        exchange = await Exchange(h.app, body=chat(**fields)).end()
+
+    assert h.child.received[0].body == chat(**fields)
+    assert exchange.body == NULLS + usage_event() + DONE
+
+
+async def test_a_server_that_tells_by_itself_is_not_asked(house):
+    async with house(stands_still(NULLS, usage_event(), DONE)) as h:
+        exchange = await Exchange(h.app, body=chat(stream=True)).end()
+
+    assert h.child.received[0].body == chat(stream=True)
+    assert exchange.body == NULLS + usage_event() + DONE
+
+
+async def test_nobody_is_asked_who_must_not_be(house):
+    async with house(stands_still(NULLS, DONE), usage_ask=False) as h:
+        h.scheduler.tells_tokens = False
+        await Exchange(h.app, body=chat(stream=True)).end()
+
+    assert h.child.received[0].body == chat(stream=True)
+
+
+@pytest.mark.parametrize(
+    "like_it",
+    [
+        said("", usage=USAGE) + b"\n\n",
+        b'data: {"choices": [], "usage": null}\n\n',
+        b'data: {"choices": [], "prompt_filter_results": []}\n\n',
+        b': "usage"\n\n',
+        said('{"choices": [], "usage": {}}') + b"\n\n",
+        b'data: {"usage": {}, "choices": [[[\n\n',
+    ],
+)
+async def test_only_the_one_event_is_left_out(house, like_it):
+    async with house(stands_still(like_it, usage_event(), usage_event(), DONE)) as h:
+        h.scheduler.tells_tokens = False
+        exchange = await Exchange(h.app, body=chat(stream=True)).end()
+
+    assert exchange.body == like_it + usage_event() + DONE
+
+
+async def test_other_options_of_the_stream_stay_as_they_are(house):
+    options = {"chunk_size": 1.50, "include_usage": False}
+    async with house(stands_still(NULLS, usage_event(), DONE)) as h:
+        h.scheduler.tells_tokens = False
+        await Exchange(h.app, body=chat(stream=True, stream_options=options)).end()
+
+    asked = json.loads(h.child.received[0].body)["stream_options"]
+    assert asked == {"chunk_size": 1.5, "include_usage": True}
+
+
 async def test_a_remote_server_that_is_not_there_is_recorded_once_for_each_try(house):
     async with house(answers) as h:
         h.scheduler.remotes = [Remote("http://127.0.0.1:1")]
