@@ -13,11 +13,13 @@ from scheduler.protocol import OwnNames, PriorityName
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How a team stands in the queue, and the aliases that are its own."""
+    """How a team stands in the queue, and the aliases that are its own. `team_id` is its row's key,
+    0 where no row was read."""
 
     weight: float = 1.0
     priority: PriorityName = "normal"
     aliases: Aliases = field(default_factory=dict)
+    team_id: int = field(default=0, compare=False)
 
 
 NO_POLICY = Policy()

@@ -113,7 +113,7 @@ def _lists(*lists: tuple[str, ...]) -> Allowed:
 
 
 def _policy(team: _Row) -> Policy:
-    return Policy(team[2], cast(PriorityName, team[3]), _aliases(team[4]))
+    return Policy(team[2], cast(PriorityName, team[3]), _aliases(team[4]), team[0])
 
 
 def _seconds(moment: datetime | None) -> float | None:

@@ -50,6 +50,7 @@ from .conversing import Conversing
 from .explaining import explained, waiters
 from .fitting import fit_answer
 from .instance_run import InstanceRun
+from .load_waits import load_wait
 from .memory import device_states
 from .offer import problem_of
 from .orphans import Orphans
@@ -143,7 +144,8 @@ class Operations:
         """As the registry now is: an edit counts at once, also for what runs already."""
         offer = self._owner.offer
         spec = offer.specs.get(run.spec.preset, run.spec)
-        granted = grant_of(request, run, spec, offer.meant(asked.preset, asked.own))
+        named, loading = offer.meant(asked.preset, asked.own), load_wait(self._owner, request, run)
+        granted = grant_of(request, run, spec, named, loading)
         stream = self.conversations.key_of(request)
         return msgspec.structs.replace(granted, stream=stream) if stream else granted
 

@@ -46,8 +46,11 @@ def written(reply: Reply) -> bytes:
         return _encode(Reply(reply.id, error=ErrorBody("internal_error", words)))
 
 
-def grant_of(request: RequestId, run: Run, spec: LaunchSpec, name: str) -> Granted:
-    """Who answers, where, what it calls the model, and what `spec` says of requests for `name`."""
+def grant_of(
+    request: RequestId, run: Run, spec: LaunchSpec, name: str, loading: float = 0.0
+) -> Granted:
+    """Who answers, where, what it calls the model, and what `spec` says of requests for `name`;
+    `loading` as in Granted."""
     remote = run.remote if isinstance(run, RemoteRun) else None
     return Granted(
         request,
@@ -58,6 +61,7 @@ def grant_of(request: RequestId, run: Run, spec: LaunchSpec, name: str) -> Grant
         remote,
         run.spec.engine.model,
         _time_limits(spec),
+        loading=loading,
         tells_tokens=run.spec.engine.kind == EngineKind.LLAMA_SERVER,
     )
 

@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from proxy.callers import Caller, Policy
 from proxy.usage.record import Record
 from scheduler.protocol import Refused, Remote
 
@@ -76,6 +77,23 @@ async def test_an_answer_is_recorded_by_what_it_states(house):
     assert not record.stream
     assert record.upstream
     assert 0 <= record.queue_wait <= record.first_token <= record.duration
+
+
+class AnnsKey:
+    async def identify(self, headers: object) -> Caller:
+        return Caller("blue", "abcdefgh", Policy(team_id=7), user="ann", key_name="bot")
+
+    async def close(self) -> None:
+        pass
+
+
+async def test_a_record_says_whose_request_it_was(house):
+    async with house(answers, keys=AnnsKey(), no_auth=False) as h:
+        await Exchange(h.app, body=chat()).end()
+
+    record = only(h.usage.records)
+    assert (record.team, record.team_id, record.key) == ("blue", 7, "abcdefgh")
+    assert (record.user, record.key_name) == ("ann", "bot")
 
 
 async def test_a_stream_is_recorded_by_the_timings_of_its_last_event(house):
