@@ -145,7 +145,8 @@ REFUSED: dict[tuple[str, str], str] = {
     ("POST", "/api/experimental/web_search"): "it would search the web through Ollama's cloud",
     ("POST", "/api/experimental/web_fetch"): "it would fetch what the client names, from inside "
     "this network",
-    ("GET", "/api/experimental/model-recommendations"): "Ollama's cloud recommends models there",
+    ("GET", "/api/experimental/model-recommendations"): "it would recommend models of Ollama's "
+    "cloud",
 }
 """What llama.cpp or Ollama has and this gateway never will, and why. A path that ends with a slash
 stands for all below it."""
