@@ -22,7 +22,14 @@ LANES = {
     "near": ["tests", *(f"--ignore=tests/{folder}" for folder in APART)],
     "process": ["tests/process"],
     "servers": ["tests/e2e", "-m", "each_server"],
-    "postgres": ["tests/postgres", "tests/django", "tests/proxy", "-m", "each_database"],
+    "postgres": [
+        "tests/postgres",
+        "tests/django",
+        "tests/proxy",
+        "-m",
+        "each_database",
+        "--reuse-db",
+    ],
     "product": ["tests/e2e", "tests/browser", "-m", "not each_server and not alone"],
 }
 BESIDE = {"postgres": [sys.executable, "-m", "tests.support.postgres"]}

@@ -20,6 +20,7 @@ def as_sets(apps, schema_editor):
         for scope, scopes in SETS.items():
             rows.filter(scope=scope).update(scopes=scopes)
         rows.update(line=models.F("public_id"))
+    checked_now(schema_editor)
 
 
 def as_one(apps, schema_editor):
@@ -27,6 +28,12 @@ def as_one(apps, schema_editor):
         rows = apps.get_model("proxy", model).objects
         rows.update(scope="inference")
         rows.filter(scopes=SETS["admin"]).update(scope="admin")
+    checked_now(schema_editor)
+
+
+def checked_now(schema_editor):
+    """PostgreSQL alters no table of which rows are still to be checked at the transaction's end."""
+    schema_editor.connection.check_constraints()
 
 
 class Migration(migrations.Migration):
