@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
@@ -14,6 +14,29 @@ from proxy.usage_pages import telling
 LONGEST_ID = 128
 
 
+class EndedWith(admin.SimpleListFilter):
+    """By kinds: to offer each status there is, all rows would have to be read."""
+
+    title = "ended with"
+    parameter_name = "ended"
+    kinds = {
+        "ok": ("an answer", Q(status__lt=400, code="")),
+        "limit": ("a limit (429)", Q(status=429)),
+        "client": ("another error of the client (4xx)", Q(status__gte=400, status__lt=500)),
+        "server": ("an error of the server (5xx)", Q(status__gte=500)),
+        "cut": ("a cut answer", Q(status__lt=400) & ~Q(code="")),
+    }
+
+    def lookups(self, request: HttpRequest, model_admin: object) -> list[tuple[str, str]]:
+        return [(name, title) for name, (title, _) in self.kinds.items()]
+
+    def queryset(
+        self, request: HttpRequest, queryset: QuerySet[UsageRecord]
+    ) -> QuerySet[UsageRecord]:
+        kind = self.kinds.get(self.value() or "")
+        return queryset if kind is None else queryset.filter(kind[1])
+
+
 @admin.register(UsageRecord)
 class UsageRecordAdmin(ReadOnlyAdmin):
     """What is searched for is a request's id, whole: anything else would read every row."""
@@ -21,7 +44,7 @@ class UsageRecordAdmin(ReadOnlyAdmin):
     list_display = (
         "at", "team", "key_name", "asked", "preset", "outcome", "tokens", "waited", "first", "took",
     )  # fmt: skip
-    list_filter = ("at", "status", "estimated", "upstream")
+    list_filter = ("at", EndedWith, "estimated", "upstream")
     search_fields = ("=request_id",)
     search_help_text = "A request's id: x-request-id of its answer."
     ordering = ("-at", "-id")

@@ -35,7 +35,8 @@ def _example(parameter: re.Match[str]) -> str:
     return known.get(parameter[1], "some/model:Q4_K_M")
 
 
-OPERATIONS = every_operation()
+OPERATIONS = [each for each in every_operation() if not each[1].startswith("/usage/")]
+"""Usage is for everybody, each their own: tests/django/usage/test_api.py."""
 DOCUMENTS = [("GET", "/openapi.json"), ("GET", "/docs")]
 
 

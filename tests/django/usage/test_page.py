@@ -273,6 +273,35 @@ def test_an_odd_search_finds_nothing(admin_client: Client) -> None:
         assert "needle" not in admin_client.get(LIST, {"q": odd}).content.decode()
 
 
+@pytest.mark.parametrize(
+    ("kind", "found"),
+    [
+        ("ok", {200}), ("limit", {429}), ("client", {429, 400}), ("server", {502}), ("cut", {206}),
+        ("odd", {200, 206, 400, 429, 502}),
+    ],
+)  # fmt: skip
+def test_requests_are_chosen_by_how_they_ended(
+    admin_client: Client, kind: str, found: set[int]
+) -> None:
+    recorded(*(a_request(status=status) for status in (200, 400, 429, 502)))
+    recorded(a_request(status=206, code="model_died"))
+
+    answer = admin_client.get(LIST, {"ended": kind})
+
+    assert {record.status for record in answer.context["cl"].result_list} == found
+
+
+def test_no_list_of_requests_reads_all_of_them(
+    admin_client: Client, django_assert_max_num_queries: Any
+) -> None:
+    recorded(*(a_request() for _ in range(3)))
+
+    with django_assert_max_num_queries(8) as asked:
+        admin_client.get(LIST)
+
+    assert not [query for query in asked.captured_queries if "DISTINCT" in query["sql"]]
+
+
 def test_the_list_tells_what_each_took(admin_client: Client) -> None:
     recorded(
         a_request(),
