@@ -204,6 +204,10 @@ class Forwarding:
             await self._attempts.judge(lease)
             self._meter.failed_try("scheduler_unavailable" if lease.lost.is_set() else "model_died")
             return None
+        except Refused:  # of the body that it was to get: it was not asked
+            answer.close()
+            await lease.release(read=0, cached=0, answered=0)
+            raise
         except BaseException as left:
             self._leave(lease, answer, left)
             raise

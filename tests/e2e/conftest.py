@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import speaking as dialects
 from tests.support.gateway import SLOW, THREE_MODELS, Gateway, gateway
 from tests.support.tiny_model import broken, vocabulary_only
 from tests.support.tools_template import TOOLS_TEMPLATE
@@ -85,4 +86,19 @@ def shared(
         folder, args=args, env=env, models=models, models_dir=mixed_models, **variant
     ) as running:
         running.django(EXTRA_PRESETS)
+        yield running
+
+
+@pytest.fixture(scope="package")
+def speaking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """One that can do what the dialects can ask for: `alpha` calls tools, `thinks` thinks, `sees`
+    sees; and the same is answered however it is asked."""
+    folder = tmp_path_factory.mktemp("speaking")
+    models_dir = folder / "models"
+    dialects.place_models(models_dir)
+    args = ["--models-max", "3"]
+    with gateway(
+        folder, args=args, models={"alpha": {"seed": 1}}, models_dir=models_dir
+    ) as running:
+        running.django(dialects.PRESETS)
         yield running

@@ -58,8 +58,9 @@ async def test_other_paths_are_left_alone(house):
 async def test_what_the_engine_has_no_word_for_is_refused_and_the_lease_ends(house):
     async with house(answers({})) as h:
         exchange = await Exchange(h.app, "/v1/responses", body=chat(background=True)).end()
-        await h.scheduler.until_all_released()
 
+        [lease] = h.scheduler.leases
+        assert (lease.released, lease.abandoned, lease.tokens) == (True, False, (0, 0, 0))
     assert (exchange.status, exchange.json["error"]["code"]) == (400, "invalid_request")
     assert h.child.received == []
 
