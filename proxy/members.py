@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
@@ -23,7 +23,7 @@ def members() -> QuerySet[Membership]:
 
 def memberships_of(user: User) -> Iterable[Membership]:
     """As fetched with them, or by a query."""
-    rows: QuerySet[Membership] = user.memberships.all()  # type: ignore[attr-defined]
+    rows: QuerySet[Membership] = cast(Any, user).memberships.all()
     return rows
 
 
