@@ -1,8 +1,9 @@
 """All tests, in lanes side by side; with arguments it is pytest.
 
-Much of a lane's time goes by in waiting for processes that start, stop or answer: five lanes keep
-two cores busy. Each is a pytest of its own, with a state folder of its own (tests/state_folder.py),
-and is shown whole when it ends. A signal ends them all as Ctrl-C does, with what they have started.
+Much of a lane's time goes by in waiting for processes that start, stop or answer: five at once keep
+two cores busy, and the next begins when one has ended. Each is a pytest of its own, with a state
+folder of its own (tests/state_folder.py), and is shown whole when it ends, with what it cost
+(tests/costs.py). A signal ends them all as Ctrl-C does, with what they have started.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-APART = ("process", "e2e", "browser", "postgres")
+APART = ("django", "process", "e2e", "browser", "postgres")
 LANES = {
-    "near": ["tests", *(f"--ignore=tests/{folder}" for folder in APART)],
-    "process": ["tests/process"],
     "servers": ["tests/e2e", "-m", "each_server"],
+    "product": ["tests/e2e", "-m", "not each_server and not alone"],
+    "process": ["tests/process"],
+    "django": ["tests/django"],
+    "near": ["tests", *(f"--ignore=tests/{folder}" for folder in APART)],
     "postgres": [
         "tests/postgres",
         "tests/django",
@@ -30,72 +33,105 @@ LANES = {
         "each_database",
         "--reuse-db",
     ],
-    "product": ["tests/e2e", "tests/browser", "-m", "not each_server and not alone"],
+    "browser": ["tests/browser"],
 }
+"""In the order in which they begin: what lasts longest comes first."""
+AT_ONCE = 5
 BESIDE = {"postgres": [sys.executable, "-m", "tests.support.postgres"]}
 """What starts a lane, and what it needs before and after."""
 INTERRUPTED = 2  # pytest's word for it
 ALONE = ["tests/e2e", "-m", "alone"]
 """What judges the memory of the whole machine: after the lanes, which take and give back much."""
+PYTEST = [sys.executable, "-m", "pytest"]
+REPORT = ["-p", "tests.costs"]
+
+
+class Lane(NamedTuple):
+    process: subprocess.Popen[bytes]
+    said: IO[str]
 
 
 def main(arguments: list[str]) -> int:
-    command = [sys.executable, "-m", "pytest"]
     if arguments:
         os.chdir(ROOT)
-        os.execv(sys.executable, [*command, *arguments])
-    begun = time.monotonic()
+        os.execv(sys.executable, [*PYTEST, *arguments])
     # What runs in the background of a shell ignores it, and would hand that on to the lanes
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="corral-tests-") as logs:
-        running = {
-            name: _started(name, [*BESIDE.get(name, []), *command, *chosen], Path(logs, name))
-            for name, chosen in LANES.items()
-        }
-        signal.signal(signal.SIGTERM, lambda *_: _interrupt(running))
-        failed, interrupted = [], False
-        while running:
-            name = _next_to_end(running)
-            process, log = running.pop(name)
-            log.seek(0)
-            print(f"\n== {name}, {time.monotonic() - begun:.0f} s\n{log.read()}", flush=True)
-            log.close()
-            failed += [name] if process.returncode else []
-            interrupted = interrupted or process.returncode == INTERRUPTED
-        if not interrupted:
-            print(f"\n== alone, from {time.monotonic() - begun:.0f} s on", flush=True)
-            environment = os.environ | {"CORRAL_TESTS": "alone"}
-            alone = subprocess.run([*command, *ALONE], cwd=ROOT, env=environment, check=False)
-            failed += ["alone"] if alone.returncode else []
+        lanes = Lanes(Path(logs))
+        signal.signal(signal.SIGTERM, lambda *_: lanes.interrupt())
+        failed = lanes.run()
+    if not lanes.interrupted:
+        print("\n== alone", flush=True)
+        command = [*PYTEST, *REPORT, *ALONE]
+        alone = subprocess.run(command, cwd=ROOT, env=_environment("alone"), check=False)
+        failed += ["alone"] if alone.returncode else []
     print(f"== failed: {', '.join(failed)}" if failed else "== all lanes passed")
     return 1 if failed else 0
 
 
-Lane = tuple[subprocess.Popen[bytes], IO[str]]
+class Lanes:
+    def __init__(self, logs: Path) -> None:
+        self.interrupted = False
+        self._logs = logs
+        self._begun = time.monotonic()
+        self._waiting = list(LANES)
+        self._running: dict[str, Lane] = {}
+
+    def run(self) -> list[str]:
+        """The names of those that failed."""
+        failed = []
+        self._start()
+        while self._running:
+            name, seconds = self._next_to_end()
+            process, said = self._running.pop(name)
+            if process.returncode == INTERRUPTED:
+                self.interrupted = True
+            self._start()
+            said.seek(0)
+            after = time.monotonic() - self._begun
+            print(f"\n== {name}, ended after {after:.0f} s, {seconds:.0f} s of CPU", flush=True)
+            print(said.read(), flush=True)
+            said.close()
+            failed += [name] if process.returncode else []
+        return failed
+
+    def interrupt(self) -> None:
+        self.interrupted = True
+        for process, _ in self._running.values():
+            process.send_signal(signal.SIGINT)
+
+    def _start(self) -> None:
+        """As many as may run at once; after an interruption none."""
+        while self._waiting and len(self._running) < AT_ONCE and not self.interrupted:
+            name = self._waiting.pop(0)
+            command = [*BESIDE.get(name, []), *PYTEST, *REPORT, *LANES[name]]
+            said = (self._logs / name).open("w+", errors="replace")
+            process = subprocess.Popen(
+                command, cwd=ROOT, env=_environment(name), stdout=said, stderr=said
+            )
+            self._running[name] = Lane(process, said)
+
+    def _next_to_end(self) -> tuple[str, float]:
+        """Its name, and the CPU seconds of all that it had started and waited for."""
+        while True:
+            for name, (process, _) in self._running.items():
+                ended, status, used = os.wait4(process.pid, os.WNOHANG)
+                if ended:
+                    process.returncode = os.waitstatus_to_exitcode(status)
+                    return name, used.ru_utime + used.ru_stime
+            try:
+                time.sleep(0.5)
+            except KeyboardInterrupt:  # from a terminal, which has told the lanes too
+                self.interrupted = True
+                print("interrupted: the lanes end what they have started", flush=True)
 
 
-def _started(name: str, command: list[str], log: Path) -> Lane:
-    said = log.open("w+", errors="replace")
+def _environment(name: str) -> dict[str, str]:
     environment = os.environ | {"CORRAL_TESTS": name}
     # Some thousand processes would compile the same files, and each lane all that pytest rewrites
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=said, stderr=said), said
-
-
-def _next_to_end(running: dict[str, Lane]) -> str:
-    while True:
-        for name, (process, _) in running.items():
-            if process.poll() is not None:
-                return name
-        try:
-            time.sleep(0.5)
-        except KeyboardInterrupt:  # from a terminal, which has told the lanes too
-            print("interrupted: the lanes end what they have started", flush=True)
-
-
-def _interrupt(running: dict[str, Lane]) -> None:
-    for process, _ in running.values():
-        process.send_signal(signal.SIGINT)
+    return environment
 
 
 if __name__ == "__main__":
