@@ -9,7 +9,7 @@ import sys
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line
 
-PAGELESS = ("runscheduler", "runjobs")
+PAGELESS = ("serve", "runscheduler", "runjobs")
 """Commands of processes that show no page: what only pages need costs each of them a third of its
 start."""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from routerproj.serve.options import ServeOptions
 from routerproj.serve.process import Role
 
+PAGELESS = "CORRAL_PAGELESS"
 KEY_VARIABLES = frozenset({"CORRAL_API_KEYS", "LLAMA_API_KEY"})
 
 
@@ -19,8 +20,10 @@ def child_environment(
     """What settings.py of every process reads; the command line is above the environment.
 
     An empty value counts as unset there, so what is empty here was empty in the environment too.
+    Whether it shows pages, each process says for itself (manage.py).
     """
-    return dict(environment) | {
+    own = {name: value for name, value in environment.items() if name != PAGELESS}
+    return own | {
         "CORRAL_HOST": options.host,
         "CORRAL_PORT": str(options.port),
         "CORRAL_OLLAMA_PORT": "" if options.ollama_port is None else str(options.ollama_port),

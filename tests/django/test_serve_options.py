@@ -8,7 +8,7 @@ import pytest
 
 from routerproj.serve.main import keys_of, understand
 from routerproj.serve.options import BadOption, HelpWanted, ServeOptions, parse
-from routerproj.serve.roles import child_environment, roles
+from routerproj.serve.roles import PAGELESS, child_environment, roles
 
 DEFAULTS = ServeOptions()
 
@@ -139,6 +139,13 @@ def test_a_file_without_keys_is_refused(tmp_path: Path, content: bytes | None) -
 
     with pytest.raises(BadOption, match="--api-key-file"):
         keys_of(str(file))
+
+
+def test_that_serve_shows_no_page_is_nothing_to_the_web_process() -> None:
+    told = child_environment({PAGELESS: "1", "PATH": "/bin"}, DEFAULTS, {})
+
+    assert PAGELESS not in told
+    assert told["PATH"] == "/bin"
 
 
 def test_the_processes_see_the_command_line_in_their_environment() -> None:
