@@ -18,7 +18,14 @@ settings.register_profile("thorough", max_examples=5000, stateful_step_count=80,
 settings.register_profile(
     "verdict", max_examples=1000, stateful_step_count=60, deadline=None, phases=[Phase.generate]
 )
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "quick")
+settings.load_profile(PROFILE)
+
+# daphne is not asked for what only uvicorn can do; two workers not for what each answers as one
+# does, but every night.
+NOT_ASKED = {"uvicorn_only": "daphne"}
+if PROFILE != "thorough":
+    NOT_ASKED["one_worker"] = "two-workers"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -27,13 +34,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """daphne is not asked for what only uvicorn can do: such a pair is no test."""
-    impossible = [
-        item
-        for item in items
-        if item.get_closest_marker("uvicorn_only")
-        and "daphne" in getattr(getattr(item, "callspec", None), "params", {}).values()
-    ]
-    if impossible:
-        config.hook.pytest_deselected(items=impossible)
-        items[:] = [item for item in items if item not in impossible]
+    """What a mark says of a way of serving: such a pair is no test, or no further one."""
+    left_out = [item for item in items if _left_out(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+def _left_out(item: pytest.Item) -> bool:
+    asked = getattr(getattr(item, "callspec", None), "params", {}).values()
+    return any(item.get_closest_marker(mark) and way in asked for mark, way in NOT_ASKED.items())

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.gateway import Gateway
 
-pytestmark = [pytest.mark.engine, pytest.mark.slow]
+pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.one_worker]
 
 CUT_OFF = "is cut off, or lies"  # what our own reader says: the engine is not tried
 ENGINES_WORDS = "token_embd.weight"

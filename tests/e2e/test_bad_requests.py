@@ -10,7 +10,7 @@ import pytest
 from tests.support.asking import CHAT, MESSAGES, chat_body
 from tests.support.gateway import Gateway
 
-pytestmark = [pytest.mark.engine, pytest.mark.slow]
+pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.one_worker]
 
 
 def test_an_unknown_model_is_not_found(shared: Gateway) -> None:

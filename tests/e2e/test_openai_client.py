@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict
 from tests.support.asking import MESSAGES
 from tests.support.gateway import Gateway
 
-pytestmark = [pytest.mark.engine, pytest.mark.slow]
+pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.one_worker]
 
 
 WEATHER = {

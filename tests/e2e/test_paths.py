@@ -13,7 +13,7 @@ import pytest
 from tests.support.asking import MESSAGES
 from tests.support.gateway import Gateway, ollama_root
 
-pytestmark = [pytest.mark.engine, pytest.mark.slow]
+pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.one_worker]
 
 CHAT = {"model": "alpha", "messages": MESSAGES, "max_tokens": 4}
 

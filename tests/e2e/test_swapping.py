@@ -13,7 +13,7 @@ from tests.support.asking import whole
 from tests.support.gateway import Gateway, gateway
 from tests.support.polling import eventually
 
-pytestmark = [pytest.mark.engine, pytest.mark.slow]
+pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.one_worker]
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,8 @@ from .happenings import ALWAYS, Happenings, any_config
 EVENTS = int(os.environ.get("RANDOM_EVENTS", "100000"))
 EVENTS_PER_SEED = 2500
 SEEDS = range(max(1, EVENTS // EVENTS_PER_SEED))
+REPLAYED = 4
+"""One life in so many is decided once more; test_random_order.py does it with each of its own."""
 
 KINDS, WEIGHTS = zip(*ALWAYS, strict=True)
 
@@ -40,7 +42,8 @@ def test_no_rule_breaks_whatever_happens(seed):
     live(world, EVENTS_PER_SEED)
 
     world.everyone_is_answered_once_the_world_cooperates()
-    world.referee.check_replay()
+    if seed % REPLAYED == 0:
+        world.referee.check_replay()
 
 
 @pytest.mark.parametrize("seed", range(max(8, len(SEEDS) // 5)))
