@@ -51,7 +51,10 @@ def line_of(operation: Operation) -> bytes:
 def refused_by(reply: Reply) -> Refused:
     assert reply.error is not None
     return Refused(
-        reply.error.code, reply.error.message, retry_after_seconds=reply.error.retry_after
+        reply.error.code,
+        reply.error.message,
+        retry_after_seconds=reply.error.retry_after,
+        rate=reply.error.rate,
     )
 
 

@@ -26,6 +26,8 @@ class SchedulerConfig:
     health_tries: int = 3
     """Questions in a row without an answer after which it counts as hung."""
     answer_timeout_seconds: float = 3600.0
+    answer_tokens: int = 1024
+    """Reserved of a limit of tokens for an answer of which nobody says how long it may be."""
     event_log: bool = False
     """Whether every event of the planner is written to a file in `log_folder`."""
 
@@ -58,5 +60,6 @@ def scheduler_config() -> SchedulerConfig:
         health_every_seconds=settings.CORRAL_HEALTH_EVERY,
         health_tries=settings.CORRAL_HEALTH_TRIES,
         answer_timeout_seconds=settings.CORRAL_ANSWER_TIMEOUT,
+        answer_tokens=settings.CORRAL_ANSWER_TOKENS,
         event_log=settings.CORRAL_EVENT_LOG,
     )

@@ -6,6 +6,8 @@ import math
 
 import msgspec
 
+from .messages.limits import Rate
+
 
 class ErrorKind(msgspec.Struct, frozen=True):
     """What every dialect needs to know of a code. `retry` false: waiting does not cure it."""
@@ -57,6 +59,11 @@ ERRORS: dict[str, ErrorKind] = {
     "blocked_by_pinned": ErrorKind(503, False, _UNAVAILABLE),
     "memory_in_use": ErrorKind(503, True, _UNAVAILABLE),
     "does_not_fit": ErrorKind(503, True, _UNAVAILABLE),
+    "rate_limit_exceeded": ErrorKind(429, True, _RATE),
+    "concurrency_limit_exceeded": ErrorKind(429, True, _RATE),
+    "budget_exhausted": ErrorKind(429, False, _RATE),
+    "request_exceeds_limit": ErrorKind(429, False, _RATE),
+    "budget_unavailable": ErrorKind(503, True, _UNAVAILABLE),
     "queue_full": ErrorKind(503, True, _UNAVAILABLE),
     "model_queue_full": ErrorKind(429, True, _RATE),
     "tenant_queue_full": ErrorKind(429, True, _RATE),
@@ -86,16 +93,23 @@ ERRORS: dict[str, ErrorKind] = {
 class Refused(Exception):
     """The gateway will not serve this request; `code` is one of ERRORS.
 
-    `retry_after_seconds` is what the client is told to wait, where waiting helps.
+    `retry_after_seconds` is what the client is told to wait, where waiting helps; `rate` what is
+    left of its limits, where it has any.
     """
 
     def __init__(
-        self, code: str, message: str, *, retry_after_seconds: float | None = None
+        self,
+        code: str,
+        message: str,
+        *,
+        retry_after_seconds: float | None = None,
+        rate: Rate | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.retry_after_seconds = retry_after_seconds
+        self.rate = rate
 
     @property
     def kind(self) -> ErrorKind:

@@ -36,8 +36,6 @@ from .messages.base import REQUEST_TEXT as REQUEST_TEXT
 from .messages.base import UNREADABLE_ID as UNREADABLE_ID
 from .messages.base import ConversationText as ConversationText
 from .messages.base import Count as Count
-from .messages.base import ErrorBody as ErrorBody
-from .messages.base import Reply as Reply
 from .messages.base import RequestText as RequestText
 from .messages.calls import DEVICE_NAME as DEVICE_NAME
 from .messages.calls import LAST_SHOWN as LAST_SHOWN
@@ -80,6 +78,16 @@ from .messages.leases import Release as Release
 from .messages.leases import Remote as Remote
 from .messages.leases import TimeLimits as TimeLimits
 from .messages.leases import Weight as Weight
+from .messages.limits import MOST_LIMITS as MOST_LIMITS
+from .messages.limits import Counted as Counted
+from .messages.limits import CountedState as CountedState
+from .messages.limits import CounterState as CounterState
+from .messages.limits import Forgo as Forgo
+from .messages.limits import Left as Left
+from .messages.limits import Limit as Limit
+from .messages.limits import Rate as Rate
+from .messages.replies import ErrorBody as ErrorBody
+from .messages.replies import Reply as Reply
 
 Operation = (
     Acquire
@@ -87,6 +95,7 @@ Operation = (
     | Release
     | Abandon
     | Heard
+    | Forgo
     | Detach
     | Stop
     | Stream
@@ -104,6 +113,7 @@ Operation = (
     | Waiters
     | Explain
     | Subscribe
+    | Counted
     | Ping
     | Shutdown
 )

@@ -63,7 +63,7 @@ class Children:
             case SleepingReported():
                 self._note_sleep(instance, now)
             case SlotsSeen(_, busy):
-                self._end_abandoned(instance, busy, now)
+                return self._end_abandoned(instance, busy, now)
             case StreamsHeld(_, unread):
                 instance.holds_unread = unread
             case Silent():
@@ -130,12 +130,15 @@ class Children:
             before = self._surplus.get(preset, ())
             self._surplus[preset] = surplus_after(before, instance.grant, need)
 
-    def _end_abandoned(self, instance: Instance, busy: int, now: float) -> None:
+    def _end_abandoned(self, instance: Instance, busy: int, now: float) -> list[Decision]:
         """Abandoned leases end as the busy slots fall below the leases, the oldest first."""
         over = max(0, len(instance.leases) - max(0, busy))
+        decisions: list[Decision] = []
         for request in sorted(instance.abandoned)[:over]:
             if lease := self._granting.end_lease(request, instance, now):
                 self._granting.settle(lease, now)
+                decisions.append(Revoke(request, instance.id))
+        return decisions
 
     def _replace_hung(self, instance: Instance, now: float) -> list[Decision]:
         """It answers nobody any more, so there is no answer to wait for. Who waits gets a new one;

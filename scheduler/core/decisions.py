@@ -104,7 +104,8 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class Revoke:
-    """The lease is over: its instance has exited, or the time of a look is up."""
+    """The lease is over and nobody has released it: its instance has exited, the slot of one that
+    was abandoned is idle, or the time of a look is up."""
 
     request: RequestId
     instance: InstanceId

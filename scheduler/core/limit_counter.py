@@ -82,7 +82,7 @@ class Counter:
 
     def _short_of_requests(self, limit: Limit, request: str, now: float) -> Short | None:
         most, used = limit.requests, len(self._requests)
-        if most is None or used < most or request in self._requests:
+        if most is None or used < most or (most and request in self._requests):
             return None
         seconds: float | None = None
         if most:
@@ -155,8 +155,8 @@ class Counter:
     def use(self, period: str, tokens: int) -> None:
         """A day, or a month."""
         self.used[period] = self.used.get(period, 0) + tokens
-        same = sorted(each for each in self.used if len(each) == len(period))
-        for old in same[:-KEPT_PERIODS]:
+        others = sorted(e for e in self.used if len(e) == len(period) and e != period)
+        for old in others[: 1 - KEPT_PERIODS]:
             del self.used[old]
 
     # What is left -----------------------------------------------------------------------------
@@ -190,7 +190,6 @@ def _left(most: int, used: int, seconds: float) -> Left:
     return Left(most, max(0, most - used), seconds)
 
 
-def _periods(limit: Limit, day: str) -> list[str]:
-    """In which its tokens count, of those that the row limits."""
-    periods = [day] if limit.day is not None else []
-    return [*periods, month_of(day)] if limit.month is not None else periods
+def _periods(limit: Limit, day: str) -> tuple[str, ...]:
+    """In which its tokens count: both, as soon as the row limits one."""
+    return (day, month_of(day)) if limit.has_budget else ()

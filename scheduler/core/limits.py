@@ -177,8 +177,11 @@ class Limits:
         hold = self._holds.get(request)
         return () if hold is None else hold.limits
 
-    def counted(self, counter: str, moment: Moment) -> Counted:
-        found = self._counters.get(counter, Counter())
+    def counted(self, counter: str, moment: Moment) -> Counted | None:
+        """None when nothing has been counted by it."""
+        found = self._counters.get(counter)
+        if found is None:
+            return None
         found.forget(moment.now)
         return Counted(
             requests=found.requests,

@@ -1,8 +1,8 @@
-"""What all messages of the control socket are made of: their bounds, the reply, the refusal."""
+"""What all messages of the control socket are made of: their bounds, and who asks."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -21,19 +21,3 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 
 class OperationBase(msgspec.Struct, tag_field="op", forbid_unknown_fields=True, frozen=True):
     id: int
-
-
-class ErrorBody(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A refusal on the wire. `retry_after` in seconds."""
-
-    code: str
-    message: str
-    retry_after: float | None = None
-
-
-class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Either `ok` or `error`. A line that could not be read is answered with id -1."""
-
-    id: int
-    ok: dict[str, Any] | None = None
-    error: ErrorBody | None = None

@@ -9,6 +9,7 @@ import msgspec
 from scheduler.live_states import PriorityName
 
 from .base import ConversationText, Count, OperationBase, RequestText
+from .limits import MOST_LIMITS, Limit, Rate
 
 LONGEST_AGE = 7 * 86_400.0
 """Seconds: nobody has been waiting for longer than a week."""
@@ -38,7 +39,11 @@ class Acquire(OperationBase, tag="acquire", frozen=True):
 
     `conversation` is the client's id of the stream that it asks for, among those of `owner`: its
     lease lasts as long as the child writes, whatever becomes of this connection, and a newer
-    request with the same id ends it."""
+    request with the same id ends it.
+
+    `limits` are those that may concern it, `charge` what it is counted by in them: the same when it
+    is tried again, and of the asker's own making. It reserves `prompt` tokens and `cap` for its
+    answer; where that is null the preset's own limit of an answer, else the scheduler's."""
 
     preset: str
     tenant: str = ""
@@ -52,6 +57,10 @@ class Acquire(OperationBase, tag="acquire", frozen=True):
     own: OwnNames = NO_OWN_NAMES
     conversation: ConversationText = ""
     owner: RequestText = ""
+    limits: Annotated[list[Limit], msgspec.Meta(max_length=MOST_LIMITS)] = []
+    charge: RequestText = ""
+    prompt: Count = 0
+    cap: Count | None = None
 
 
 class Cancel(OperationBase, tag="cancel", frozen=True):
@@ -66,7 +75,9 @@ class Release(OperationBase, tag="release", frozen=True):
     `died`: the child's connection broke; the reply then waits a moment (2 s at most) for its exit
     and tells how it ended. `read`, `cached` (of those) and `answered` are the tokens that the
     answer states; what it does not state is null. `unread`: the stream of a conversation has ended,
-    and its client may not have all of it yet.
+    and its client may not have all of it yet. `unanswered`: not a byte of an answer has come, and
+    nothing is charged; its place in the limits is kept for a moment (5 s), for it may be asked for
+    again, unless `forgo` says that it is not.
     """
 
     lease: int
@@ -75,6 +86,7 @@ class Release(OperationBase, tag="release", frozen=True):
     cached: Count | None = None
     answered: Count | None = None
     unread: bool = False
+    unanswered: bool = False
 
     @property
     def tokens(self) -> int | None:
@@ -142,7 +154,7 @@ class Granted(msgspec.Struct, frozen=True, omit_defaults=True):
     `limits` it has the gateway's. `stream` is the conversation's id for the child, where the
     request has one that can be resumed. `loading`: for so many seconds of its wait its model was
     being loaded. `tells_tokens` is false for a server that counts the tokens of a stream only when
-    asked to."""
+    asked to. `rate` is what is left of the caller's limits, where it has any."""
 
     lease: int
     preset: str
@@ -155,6 +167,7 @@ class Granted(msgspec.Struct, frozen=True, omit_defaults=True):
     stream: str = ""
     loading: float = 0.0
     tells_tokens: bool = True
+    rate: Rate | None = None
 
 
 class Drains(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, assert_never, cast
@@ -24,6 +24,7 @@ from scheduler.protocol import (
     Acquire,
     Apply,
     Cancel,
+    Counted,
     Detach,
     Devices,
     Drains,
@@ -31,6 +32,7 @@ from scheduler.protocol import (
     ErrorBody,
     Explain,
     Fit,
+    Forgo,
     Heard,
     Keep,
     Load,
@@ -56,6 +58,7 @@ from scheduler.protocol import (
 from .line_splitter import LineSplitter
 from .operations import Operations
 from .refusals import request_unknown
+from .reloads import ReadRegistry, Reloads
 from .replies import Told, written
 from .socket_file import socket_file
 from .unreadable import id_of, unreadable
@@ -70,12 +73,9 @@ PAUSE_AT = 1 << 20
 
 _decode = msgspec.json.Decoder(Operation).decode
 
-Reloaded = Callable[[], Awaitable[int]]
-"""Reads the registry and returns its revision once the owner has it."""
-
 
 class ControlServer:
-    def __init__(self, operations: Operations, reload: Reloaded) -> None:
+    def __init__(self, operations: Operations, reload: ReadRegistry) -> None:
         self._operations = operations
         self._reload = reload
         self._connections: set[_Connection] = set()
@@ -101,16 +101,15 @@ class _Connection(asyncio.Protocol):
     """One peer. `_requests` maps its ids of waiters to ours, `_leases` ours back to its."""
 
     def __init__(
-        self, operations: Operations, reload: Reloaded, connections: set[_Connection]
+        self, operations: Operations, reload: ReadRegistry, connections: set[_Connection]
     ) -> None:
         self._operations = operations
-        self._reload = reload
         self._connections = connections
         self._splitter = LineSplitter(LINE_LIMIT)
         self._requests: dict[int, RequestId] = {}
         self._leases: dict[RequestId, int] = {}
         self._subscriptions: dict[int, Callable[[], None]] = {}
-        self._reloads: set[asyncio.Task[None]] = set()
+        self._reloads = Reloads(reload, self._refuse)
         self._unsent: list[bytes] = []
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
@@ -144,12 +143,11 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._connections.discard(self)
-        for task in self._reloads:
-            task.cancel()
+        self._reloads.cancel()
         for leave in self._subscriptions.values():
             leave()
         for request in self._requests.values():
-            self._operations.desert(request)
+            self._operations.leases.desert(request)
         if self._requests:
             logger.info("a connection with %d requests has broken", len(self._requests))
 
@@ -185,17 +183,19 @@ class _Connection(asyncio.Protocol):
             case Cancel(target=target):
                 if (request := self._requests.pop(target, None)) is not None:
                     self._leases.pop(request, None)
-                    self._operations.cancel(request)
+                    self._operations.leases.cancel(request)
                 if (leave := self._subscriptions.pop(target, None)) is not None:
                     leave()
                 done()
-            case Release(lease=lease, died=died, tokens=tokens, unread=unread):
-                request = self._ended_lease(lease)
-                released = partial(self._released, operation.id)
-                self._operations.release(request, released, died=died, tokens=tokens, unread=unread)
+            case Release():
+                self._release(operation)
             case Abandon() | Heard():
                 self._hear_of_lease(operation)
                 done()
+            case Forgo(charge=charge):
+                self._operations.forgo(charge, done)
+            case Counted(id=id):
+                self._operations.counted(operation, partial(self._told, id))
             case Detach() | Stop() | Stream() | Streams() | Seen():
                 self._converse(operation)
             case Load(id=id, preset=preset, wait=wait):
@@ -203,11 +203,11 @@ class _Connection(asyncio.Protocol):
             case Unload(id=id, preset=preset, force=force):
                 self._operations.unload(preset, partial(self._unloaded, id), force=force)
             case Reload(id=id):
-                self._read_registry(id, lambda revision: self._ok(id, {"revision": revision}))
+                self._reloads.read(id, lambda revision: self._ok(id, {"revision": revision}))
             case Apply(id=id, preset=preset):
                 # Read first: what was edited a moment ago is what shall count now.
                 applied = partial(self._done, id)
-                self._read_registry(id, lambda _: self._operations.apply(preset, applied))
+                self._reloads.read(id, lambda _: self._operations.apply(preset, applied))
             case Keep():
                 self._operations.keep(operation, partial(self._done, operation.id))
             case Measured():
@@ -231,12 +231,23 @@ class _Connection(asyncio.Protocol):
             case _:
                 assert_never(operation)
 
+    def _release(self, told: Release) -> None:
+        request = self._ended_lease(told.lease)
+        self._operations.leases.release(
+            request,
+            partial(self._released, told.id),
+            died=told.died,
+            tokens=told.tokens,
+            unread=told.unread,
+            unanswered=told.unanswered,
+        )
+
     def _hear_of_lease(self, told: Abandon | Heard) -> None:
         self._known_lease(told.lease)
         if isinstance(told, Heard):
-            self._operations.heard(RequestId(told.lease), told.failed)
+            self._operations.leases.heard(RequestId(told.lease), told.failed)
         else:
-            self._operations.abandon(RequestId(told.lease))
+            self._operations.leases.abandon(RequestId(told.lease))
 
     def _converse(self, operation: Detach | Stop | Stream | Streams | Seen) -> None:
         done, told = partial(self._ok, operation.id), partial(self._told, operation.id)
@@ -359,25 +370,11 @@ class _Connection(asyncio.Protocol):
         else:
             self._ok(id, msgspec.to_builtins(answer))
 
-    def _read_registry(self, id: int, then: Callable[[int], None]) -> None:
-        task = self._loop.create_task(self._reload_now(id, then))
-        self._reloads.add(task)
-        task.add_done_callback(self._reloads.discard)
-
-    async def _reload_now(self, id: int, then: Callable[[int], None]) -> None:
-        try:
-            revision = await self._reload()
-        except Exception:
-            logger.exception("the registry could not be read")
-            self._refuse(id, Refused("internal_error", "the registry could not be read"))
-            return
-        then(revision)
-
     def _ok(self, id: int, ok: dict[str, Any] | None = None) -> None:
         self._send(Reply(id, ok=ok or {}))
 
     def _refuse(self, id: int, refusal: Refused) -> None:
-        body = ErrorBody(refusal.code, refusal.message, refusal.retry_after_seconds)
+        body = ErrorBody(refusal.code, refusal.message, refusal.retry_after_seconds, refusal.rate)
         self._send(Reply(id, error=body))
 
     def _send(self, reply: Reply) -> None:

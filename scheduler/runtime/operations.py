@@ -6,21 +6,15 @@ Replies come by callback, in that turn.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from functools import partial
 from itertools import count
 
 import msgspec
 
 from models_registry.launch import LaunchSpec
 from scheduler.core.events import (
-    Abandoned,
     ApplyAsked,
-    Cancelled,
     KeepWished,
-    Released,
-    RemoteHeard,
     Requested,
     ShutdownAsked,
     UnloadAsked,
@@ -29,8 +23,9 @@ from scheduler.core.values import Kind, PresetName, Priority, RequestId, TenantI
 from scheduler.protocol import (
     NO_OWN_NAMES,
     Acquire,
+    Counted,
+    CountedState,
     DevicesState,
-    Ended,
     Explained,
     Fit,
     FitAnswer,
@@ -49,11 +44,10 @@ from .conversations import Conversations
 from .conversing import Conversing
 from .explaining import explained, waiters
 from .fitting import fit_answer
-from .instance_run import InstanceRun
+from .lease_ends import LeaseEnds
 from .load_waits import load_wait
 from .memory import device_states
 from .offer import problem_of
-from .orphans import Orphans
 from .owner import Owner
 from .refusals import (
     model_missing,
@@ -64,13 +58,10 @@ from .refusals import (
     registry_unread,
     request_unknown,
 )
-from .remote_run import RemoteRun, is_remote, refuse_remote
+from .remote_run import is_remote, refuse_remote
 from .replies import grant_of
 from .snapshot import snapshot
 from .waiting import Answer, Asked, Run
-
-DEATH_SECONDS = 2.0
-"""How long a release with `died` waits for the exit, to tell how the child ended."""
 
 
 class Operations:
@@ -87,7 +78,7 @@ class Operations:
         """`measured` is called when a measure job has told that it is done."""
         self._owner = owner
         self._measured = measured
-        self._orphans = Orphans(owner, answer_seconds)
+        self.leases = LeaseEnds(owner, conversations, answer_seconds)
         self.conversations = conversations
         self.conversing = Conversing(owner, conversations)
         self._models_max = models_max
@@ -103,13 +94,16 @@ class Operations:
         arrived = self._owner.clock() - max(0.0, asked.age)
 
         def admit() -> None:
+            limiting, offer = self._owner.limiting, self._owner.offer
             try:
                 preset = self._resolved(
                     asked.preset, asked.own, autoload=asked.autoload and self._autoload
                 )
+                limiting.come_in(request, asked, offer.specs.get(preset), offer)
                 if asked.conversation:
                     self.conversations.begin(asked, preset, request, arrived)
             except Refused as refusal:
+                limiting.refund(request)
                 answer(refusal)
                 return
             kind, tenant = Kind(asked.kind), TenantId(asked.tenant)
@@ -146,8 +140,10 @@ class Operations:
         spec = offer.specs.get(run.spec.preset, run.spec)
         named, loading = offer.meant(asked.preset, asked.own), load_wait(self._owner, request, run)
         granted = grant_of(request, run, spec, named, loading)
-        stream = self.conversations.key_of(request)
-        return msgspec.structs.replace(granted, stream=stream) if stream else granted
+        stream, rate = self.conversations.key_of(request), self._owner.limiting.rate(request)
+        if not stream and rate is None:
+            return granted
+        return msgspec.structs.replace(granted, stream=stream, rate=rate)
 
     def load(
         self, name: str, answer: Answer, queued: Callable[[], None] | None = None
@@ -158,77 +154,6 @@ class Operations:
 
     def load_on_startup(self, name: str, answer: Answer) -> RequestId:
         return self._load(name, Kind.STARTUP, answer, None)
-
-    def cancel(self, request: RequestId) -> None:
-        """The waiter leaves; a lease that it was granted meanwhile ends."""
-
-        def leave() -> None:
-            self._owner.waiting.leave(request)
-            self.conversations.left(request)
-            self._owner.handle(Cancelled(request))
-
-        self._owner.post(leave)
-
-    def release(
-        self,
-        request: RequestId,
-        answer: Callable[[Ended | None], None],
-        *,
-        died: bool = False,
-        tokens: int | None = None,
-        unread: bool = False,
-    ) -> None:
-        """`answer` gets how the instance ended, None when it lives. With `died` the slot stays
-        taken until that is known: nobody else shall be sent to a dying child. `tokens` were
-        computed for it; None when nobody has counted."""
-
-        def release() -> None:
-            asked = self._owner.waiting.leave(request)
-            self.conversations.released(request, died=died, unread=unread)
-            run = asked.run if asked is not None else None
-            if run is None:
-                answer(None)
-            elif isinstance(run, RemoteRun):
-                self._owner.handle(Released(request, tokens))
-                answer(None)
-            elif died and not run.over.is_set():
-                self._owner.begin(self._after_death(run, request, answer), f"death-{request}")
-            else:
-                self._owner.handle(Released(request, tokens))
-                answer(run.ended)
-
-        self._owner.post(release)
-
-    def heard(self, request: RequestId, failed: str) -> None:
-        """A remote began to answer it, or failed."""
-        self._owner.post(RemoteHeard(request, failed))
-
-    def abandon(self, request: RequestId) -> None:
-        """Its client has left; whoever holds the child's connection will still release it."""
-        self._owner.post(Abandoned(request))
-
-    def desert(self, request: RequestId) -> None:
-        """The connection that asked broke: a waiter leaves, a lease is abandoned and watched, but
-        for a conversation's, whose client may come back. A look keeps no slot busy, so there is
-        nothing to watch."""
-
-        def desert() -> None:
-            asked = self._owner.waiting.leave(request)
-            run = asked.run if asked is not None else None
-            if asked is None or run is None:
-                self.conversations.left(request)
-                self._owner.handle(Cancelled(request))
-                return
-            if self.conversations.holds_on(request):
-                return
-            if asked.kind is Kind.GET or isinstance(run, RemoteRun):
-                # Of a remote nothing goes on: whoever died held the connection to it.
-                self._owner.handle(Released(request))
-                return
-            self._owner.handle(Abandoned(request))
-            self._orphans.add(run, request)
-
-        self._owner.post(desert)
 
     def unload(self, name: str, answer: Callable[[int | Refused], None], *, force: bool) -> None:
         """`answer` gets how many instances of the preset were running."""
@@ -287,6 +212,18 @@ class Operations:
                 answer(refusal)
 
         self._owner.post(look)
+
+    def forgo(self, charge: str, done: Callable[[], None]) -> None:
+        """A request that got nothing does not come again."""
+
+        def forgo() -> None:
+            self._owner.limiting.forgo(charge)
+            done()
+
+        self._owner.post(forgo)
+
+    def counted(self, asked: Counted, answer: Callable[[CountedState], None]) -> None:
+        self._owner.post(lambda: answer(self._owner.limiting.counted(asked)))
 
     def snapshot(self, answer: Callable[[SnapshotState], None]) -> None:
         self._owner.post(lambda: answer(snapshot(self._owner, self._models_max)))
@@ -386,14 +323,3 @@ class Operations:
         if not name and not meant:
             return model_missing()
         return model_not_found(name, offer.naming.written(), leads_to=meant or name)
-
-    async def _after_death(
-        self, run: InstanceRun, request: RequestId, answer: Callable[[Ended | None], None]
-    ) -> None:
-        try:
-            async with asyncio.timeout(DEATH_SECONDS):
-                await run.over.wait()
-        except TimeoutError:
-            pass  # it lives: only that one connection to it has broken
-        self._owner.post(partial(self._owner.handle, Released(request)))
-        self._owner.post(lambda: answer(run.ended))

@@ -29,7 +29,6 @@ from scheduler.core.decisions import (
 )
 from scheduler.core.events import (
     AllocationReported,
-    Cancelled,
     Event,
     Exited,
     PresetsChanged,
@@ -47,14 +46,15 @@ from .ending import exit_after, killed_in_time, no_work
 from .figures import Figures
 from .happenings import Happenings
 from .instance_run import InstanceRun, News, Told
+from .limiting import Limiting
 from .measures import Look, Measures
 from .memory import why_there
 from .memory_side import Memory
 from .news import log_news
-from .offer import Offer, problem_of
+from .offer import Offer
 from .record import Allocated, Decided, Gone, Loaded, Record, Started
-from .refusals import preset_invalid
 from .remote_run import RemoteRun
+from .unstartable import refuse_for_what_cannot_start
 from .waiting import Waiting
 
 logger = logging.getLogger(__name__)
@@ -87,17 +87,19 @@ class Owner:
         record: Record,
         note: Note | None = None,
         measures: Measures | None = None,
+        limiting: Limiting | None = None,
     ) -> None:
         self.planner = planner
         self.runs: dict[InstanceId, InstanceRun] = {}
         self.offer = Offer()
         self.figures = Figures()
         self.waiting = Waiting()
+        self.limiting = limiting or Limiting(clock)
         self.shutting_down = False
         self.clock = clock
         self._make_run = make_run
         self._wake = wake
-        self._record = record
+        self.record = record
         self._note = note
         self.memory = Memory(self, measures, record)
         self.happenings = Happenings(self)
@@ -149,7 +151,7 @@ class Owner:
         def take() -> None:
             before, self.offer = self.offer, offer.after(self.offer)
             self.memory.offer_changed()
-            self._refuse_for_what_cannot_start()
+            refuse_for_what_cannot_start(self)
             self._tell_presets(offer.renamed_since(before))
             self.happenings.registry_read(offer.revision, before.specs.keys() - offer.specs.keys())
 
@@ -172,19 +174,6 @@ class Owner:
             instance.preset.name == preset and instance.state in _USABLE
             for instance in self.planner.instances.values()
         )
-
-    def _refuse_for_what_cannot_start(self) -> None:
-        """L5: who waits for it is told why at once, and nobody makes room for it."""
-        for name in sorted(self.waiting.presets()):
-            spec = self.offer.specs.get(name)
-            problem = "" if spec is None or self.is_running(name) else problem_of(spec)
-            if not problem:
-                continue
-            refusal = preset_invalid(name, problem)
-            for request in self.waiting.refuse(name, refusal):
-                self.handle(Cancelled(request))
-            self._record(Decided("reject", name, None, refusal.code, {"problem": problem}))
-            logger.info("refuse the requests for %s: %s", name, problem)
 
     def _tell_presets(self, renamed: Renamed = ()) -> None:
         specs = self.offer.preset_specs(self.figures.shape_of)
@@ -223,6 +212,7 @@ class Owner:
         for decision in decisions:
             self._carry_out(decision)
         self.memory.after_step(now)
+        self.limiting.after_step(event, decisions, self.waiting)
         self.happenings.after_step(event, decisions, ended)
         self._set_alarm(now)
 
@@ -285,7 +275,7 @@ class Owner:
         run.why = why_there(grant, figures, has_devices=has_devices)
         self.runs[instance] = run
         measured = "" if known is None or known.estimated else run.spec.memory_fingerprint
-        self._record(Started(instance, preset, self.offer.revision, grant, measured))
+        self.record(Started(instance, preset, self.offer.revision, grant, measured))
         self._write("start", instance, reason, figures=figures)
         task = self._tasks.create_task(run.run(), name=f"instance-{instance}")
         # Unlike a finally, it also runs for a task that was cancelled before its first step.
@@ -307,7 +297,7 @@ class Owner:
             "granted": dict(refusal.granted),
         }
         figures = {name: figure for name, figure in figures.items() if figure}
-        self._record(Decided("reject", preset, None, str(refusal.code), figures))
+        self.record(Decided("reject", preset, None, str(refusal.code), figures))
         logger.info("refuse a request for %s: %s", preset, refusal.code)
 
     def _leave(self, instance: InstanceId, reason: Reason) -> InstanceRun:
@@ -327,7 +317,7 @@ class Owner:
         run.over.set()
         self.buried(run)
         self.memory.something_exited()
-        self._record(Gone(instance, run.pid, run.argv, run.end_reason, run.exit))
+        self.record(Gone(instance, run.pid, run.argv, run.end_reason, run.exit))
         return run
 
     async def _woken(self, run: InstanceRun) -> None:
@@ -343,9 +333,9 @@ class Owner:
 
     def _told(self, run: InstanceRun, news: News) -> None:
         if isinstance(news, AllocationReported):
-            self._record(Allocated(run.instance, news.need))
+            self.record(Allocated(run.instance, news.need))
         if isinstance(news, ReadyReported):
-            self._record(Loaded(run.instance, run.pid, run.argv))
+            self.record(Loaded(run.instance, run.pid, run.argv))
         log_news(run, news)
         # Its exit is posted after its last line, but by another task: it may have been handled.
         self.post(lambda: self.handle(news) if run.instance in self.runs else None)
@@ -361,7 +351,7 @@ class Owner:
         run = self.runs[instance]
         shown: dict[str, object] = {"for": str(for_preset)} if for_preset else {}
         shown.update(figures)
-        self._record(Decided(kind, run.spec.preset, instance, str(reason), shown))
+        self.record(Decided(kind, run.spec.preset, instance, str(reason), shown))
         for_whom = f" for {for_preset}" if for_preset else ""
         logger.info("%s %s: %s%s", kind.replace("_", " "), run.name, reason, for_whom)
 

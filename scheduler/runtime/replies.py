@@ -10,6 +10,7 @@ from models_registry.engines import EngineKind
 from models_registry.launch import LaunchSpec
 from scheduler.core.values import RequestId
 from scheduler.protocol import (
+    CountedState,
     DevicesState,
     ErrorBody,
     Explained,
@@ -29,7 +30,9 @@ from .waiting import Run
 logger = logging.getLogger(__name__)
 
 NO_OWN_LIMITS = TimeLimits()
-Told = StreamState | StreamsState | Explained | WaitersPage | DevicesState | FitAnswer
+Told = (
+    StreamState | StreamsState | Explained | WaitersPage | DevicesState | FitAnswer | CountedState
+)
 """What is told whole, as it is."""
 
 _encode = msgspec.json.Encoder().encode

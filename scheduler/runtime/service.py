@@ -19,6 +19,8 @@ from scheduler.core.sizes import Grant
 from scheduler.core.values import InstanceId, PresetName
 from scheduler.protocol import Refused
 
+from .budget_journal import NAME as BUDGETS
+from .budget_journal import BudgetJournal
 from .catalog import Catalog
 from .child import Spawn, spawned
 from .child_log import ChildLog, log_path
@@ -36,6 +38,7 @@ from .event_writer import EventWriter
 from .health import HealthRule
 from .instance_run import InstanceRun, Told
 from .kept_streams import KeptStreams
+from .limiting import Limiting
 from .lock import remove_leftovers
 from .measures import Measures
 from .offer import Offer
@@ -100,6 +103,11 @@ class SchedulerService:
             record=record,
             note=self._event_log,
             measures=measures,
+            limiting=Limiting(
+                clock,
+                journal=BudgetJournal(config.var / BUDGETS),
+                answer_tokens=config.answer_tokens,
+            ),
         )
         if devices is not None:
             self.owner.memory.watch = DeviceWatch(devices, ours=self._pids, told=self._devices_seen)
@@ -136,6 +144,7 @@ class SchedulerService:
                 await self._measures.close()
             if self._event_log is not None:
                 self._event_log.stop()
+            self.owner.limiting.close()
             self._kept.clear()
 
     async def _first_reading(self, catalog: Catalog) -> None:

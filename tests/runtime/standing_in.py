@@ -25,6 +25,7 @@ from scheduler.runtime.health import HealthRule
 from scheduler.runtime.hearing import Stream
 from scheduler.runtime.instance_run import InstanceRun
 from scheduler.runtime.kept_streams import KeptStreams
+from scheduler.runtime.limiting import Limiting
 from scheduler.runtime.offer import Offer
 from scheduler.runtime.operations import Operations
 from scheduler.runtime.owner import Note, Owner
@@ -215,13 +216,13 @@ class Asking:
     answer: asyncio.Future[InstanceRun | Refused]
 
     def cancel(self) -> None:
-        self.stage.operations.cancel(self.request)
+        self.stage.operations.leases.cancel(self.request)
 
     def desert(self) -> None:
-        self.stage.operations.desert(self.request)
+        self.stage.operations.leases.desert(self.request)
 
     def release(self, tokens: int | None = None, **how: bool) -> None:
-        self.stage.operations.release(self.request, lambda ended: None, tokens=tokens, **how)
+        self.stage.operations.leases.release(self.request, lambda ended: None, tokens=tokens, **how)
 
     async def run(self) -> InstanceRun:
         answer = await self.answer
@@ -248,6 +249,7 @@ async def staged(
     note: Note | None = None,
     keep_in: Path = Path("/nonexistent"),
     sockets: Path = Path("/nonexistent"),
+    limiting: Limiting | None = None,
 ) -> AsyncIterator[Stage]:
     """Ends with every stand-in ended and the owner's task over, unless it has failed."""
     children: list[StandIn] = []
@@ -286,6 +288,7 @@ async def staged(
         clock=clock,
         record=entries.append,
         note=note,
+        limiting=limiting,
     )
     streams = StandInStreams()
     conversations = Conversations(owner, streams, KeptStreams(keep_in))

@@ -12,6 +12,7 @@ import pytest
 from scheduler.core.explaining import Holdup
 from scheduler.protocol import (
     ERRORS,
+    CountedState,
     DevicesState,
     Explained,
     FitAnswer,
@@ -53,6 +54,7 @@ def test_every_operation_has_its_heading_and_one_example():
     ("op", "told"),
     [
         ("acquire", Granted),
+        ("counted", CountedState),
         ("stream", StreamState),
         ("streams", StreamsState),
         ("snapshot", SnapshotState),

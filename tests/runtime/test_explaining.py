@@ -209,7 +209,7 @@ async def test_a_request_whose_client_has_left_is_told_so():
     async with staged(preset("a")) as stage:
         asking = stage.ask("a", request="mine")
         await asking.run()
-        stage.operations.abandon(asking.request)
+        stage.operations.leases.abandon(asking.request)
         explained = await told(stage, "mine")
 
         assert (explained.state, explained.instance) == ("abandoned", 1)

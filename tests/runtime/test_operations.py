@@ -171,7 +171,7 @@ async def test_a_persons_load_is_queued_and_then_loaded():
 
         stage.children[0].say("ready")
         await loaded.wait()
-        stage.operations.desert(request)
+        stage.operations.leases.desert(request)
         await stage.owner.caught_up()
 
         assert stage.leases() == 0
@@ -315,7 +315,7 @@ async def test_a_tenants_wish_ends_what_it_alone_has_used():
         asking = stage.ask("a", tenant="blue")
         run = await asking.run()
         told = asyncio.get_running_loop().create_future()
-        stage.operations.release(asking.request, lambda ended: None)
+        stage.operations.leases.release(asking.request, lambda ended: None)
 
         stage.operations.keep(Keep(1, "first", 0.0, "blue"), told.set_result)
 

@@ -182,7 +182,7 @@ async def test_a_child_may_die_around_the_step_in_which_its_lease_is_released(
 
         async def holder_releases():
             await steps(release_after)
-            stage.operations.release(asking.request, told.set_result, died=True)
+            stage.operations.leases.release(asking.request, told.set_result, died=True)
 
         await asyncio.gather(child_dies(), holder_releases())
         ended = await told

@@ -35,7 +35,7 @@ async def granted(asking: Asking) -> RemoteRun:
 async def failed(stage: Stage) -> None:
     asking = stage.ask("far")
     await granted(asking)
-    stage.operations.heard(asking.request, "nobody listens there")
+    stage.operations.leases.heard(asking.request, "nobody listens there")
     asking.release()
     await stage.owner.caught_up()
 
@@ -145,7 +145,7 @@ async def test_requests_that_go_well_are_no_news():
         for _ in range(3):
             asking = stage.ask("far")
             await granted(asking)
-            stage.operations.heard(asking.request, "")
+            stage.operations.leases.heard(asking.request, "")
             asking.release()
         await stage.owner.caught_up()
 
@@ -161,7 +161,7 @@ async def test_what_was_left_alone_is_told_to_work_again(monkeypatch):
         monkeypatch.setattr(stage.owner, "clock", lambda: failure.until + 1)
         asking = stage.ask("far")
         await granted(asking)
-        stage.operations.heard(asking.request, "")
+        stage.operations.leases.heard(asking.request, "")
         await stage.owner.caught_up()
 
     assert [(each.remote, each.failure) for each in heard if each.preset] == [(True, None)]

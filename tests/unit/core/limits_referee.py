@@ -58,13 +58,16 @@ class Referee:
             if period in (each.day, month_of(each.day))
         )
 
-    def allows(self, limits: tuple[Limit, ...], tokens: int, moment: Moment) -> bool:
-        return all(self._allows(limit, tokens, moment) for limit in limits)
+    def allows(
+        self, limits: tuple[Limit, ...], tokens: int, moment: Moment, *, requests: int = 1
+    ) -> bool:
+        return all(self._allows(limit, tokens, moment, requests) for limit in limits)
 
-    def _allows(self, limit: Limit, tokens: int, moment: Moment) -> bool:
+    def _allows(self, limit: Limit, tokens: int, moment: Moment, requests: int) -> bool:
         counter, month = limit.counter, month_of(moment.day)
+        came_in = self.requests(counter, moment.now) if requests else 0
         checks = (
-            (limit.requests, self.requests(counter, moment.now), 1),
+            (limit.requests, came_in, requests),
             (limit.concurrent, self.concurrent(counter), 1),
             (limit.tokens, self.tokens(counter, moment.now), tokens),
             (limit.day, self.in_period(counter, moment.day), tokens),

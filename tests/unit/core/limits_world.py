@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from random import Random
 
-from scheduler.core.limit_values import Limit, Moment
-from scheduler.core.limits import AGAIN_SECONDS, Limits
+from scheduler.core.limit_values import WINDOW_SECONDS, Limit, Moment
+from scheduler.core.limits import AGAIN_SECONDS, Counted, Limits
 from scheduler.core.values import RequestId
 
 from .limits_referee import CameIn, Referee
 
 DAY = 86_400.0
 COUNTERS = ("key", "team")
+NOTHING = Counted(0, 0, 0, 0, 0)
 STEPS = (0.0, 1.0, 9.9, 10.0, 25.0, 30.0, 50.0, 59.9, 60.0)
 
 
@@ -22,6 +23,7 @@ class LimitsWorld:
         self.now, self.wall = 0.0, 20_000 * DAY + DAY - 100
         self.last = 0
         self.rows: dict[str, Limit] = {}
+        self.left: list[CameIn] = []
         self.rows_are_edited()
 
     @property
@@ -59,13 +61,17 @@ class LimitsWorld:
             self.last += 1
             self._comes(f"id-{self.last}", rows, self.chance.choice((0, 1, 30, 60, 101)))
 
-    def _comes(self, id: str, rows: tuple[Limit, ...], tokens: int) -> None:
+    def _comes(
+        self, id: str, rows: tuple[Limit, ...], tokens: int, *, counted: bool = False
+    ) -> None:
+        """`counted`: as one that came in, already."""
         request = RequestId(self.last)
-        allowed = self.referee.allows(rows, tokens, self.moment)
+        allowed = self.referee.allows(rows, tokens, self.moment, requests=0 if counted else 1)
         short = self.limits.come_in(request, rows, self.moment, id=id, tokens=tokens)
         assert (short is None) == allowed, short
         if short is None:
             came = CameIn(id, rows, tokens, self.now, self.moment.day)
+            came.counts_as_request = not counted
             self.referee.history.append(came)
             self.referee.under_way[request] = came
         elif short.seconds is None:
@@ -110,13 +116,24 @@ class LimitsWorld:
     def a_waiter_leaves(self) -> None:
         if (request := self._one()) is not None:
             self.limits.leave(request)
-            self.referee.under_way.pop(request).ended = self.now
+            came = self.referee.under_way.pop(request)
+            came.ended = self.now
+            self.left.append(came)
+
+    def who_left_comes_again(self) -> None:
+        """Its web process lost its connection to the scheduler, and asks for the same again."""
+        if not self.left:
+            return
+        came = self.left.pop()
+        counted = came.counts_as_request and came.began > self.now - WINDOW_SECONDS
+        self.last += 1
+        self._comes(came.id, came.limits, came.reserved, counted=counted)
 
     def a_waiter_is_refused(self) -> None:
         if (request := self._one()) is not None:
             self.limits.refund(request)
             came = self.referee.under_way.pop(request)
-            came.ended, came.counts_as_request = self.now, False
+            self._has_not_come_in(came)
 
     def a_try_fails(self) -> None:
         if (request := self._one()) is not None:
@@ -156,7 +173,7 @@ class LimitsWorld:
 
     def check(self) -> None:
         for counter, row in self.rows.items():
-            told = self.limits.counted(counter, self.moment)
+            told = self.limits.counted(counter, self.moment) or NOTHING
             assert told.concurrent == self.referee.concurrent(counter)
             if row.requests is not None:
                 assert told.requests == self.referee.requests(counter, self.now)
@@ -179,9 +196,16 @@ class LimitsWorld:
         self.limits.pass_time(self.now + AGAIN_SECONDS)
         self._end_tries()
 
+    def _has_not_come_in(self, came: CameIn) -> None:
+        """Nor have its earlier tries."""
+        came.ended = self.now
+        for each in self.referee.history:
+            if each.id == came.id:
+                each.counts_as_request = False
+
     def _end_tries(self) -> None:
         for came in self.referee.between_tries.values():
-            came.ended, came.counts_as_request = self.now, False
+            self._has_not_come_in(came)
         self.referee.between_tries.clear()
 
 
@@ -190,6 +214,7 @@ HAPPENINGS = (
     *[LimitsWorld.an_answer_ends] * 4,
     *[LimitsWorld.time_passes] * 3,
     LimitsWorld.a_waiter_leaves,
+    LimitsWorld.who_left_comes_again,
     LimitsWorld.a_waiter_is_refused,
     LimitsWorld.a_try_fails,
     LimitsWorld.a_try_fails,
