@@ -9,6 +9,7 @@ import msgspec
 
 from proxy.dialects import Dialect
 from proxy.endpoints import MethodNotAllowed
+from proxy.limits.headers import rate_headers
 from scheduler.protocol import Refused, retry_after
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -62,6 +63,7 @@ async def send_refusal(
         headers += [(b"upgrade", b"websocket"), (b"connection", b"upgrade")]
     if isinstance(refused, MethodNotAllowed):
         headers.append((b"allow", ", ".join(refused.allowed).encode()))
+    headers += rate_headers(refused.rate, dialect)
     if refused.code in _NOT_READ or isinstance(refused, NoRoom):
         headers.append((b"connection", b"close"))
     await send_json(send, answer.status, answer.body, request_id, headers)

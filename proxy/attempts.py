@@ -26,8 +26,15 @@ class Attempts:
     async def judge(self, lease: Lease) -> None:
         """The child died before a byte of its answer. Ends the lease, and returns if there is
         another try. Raises Refused."""
+        try:
+            await self._judge(lease)
+        except Refused:
+            lease.forgo()
+            raise
+
+    async def _judge(self, lease: Lease) -> None:
         model = self._model or lease.preset
-        ended = await lease.release(died=True)
+        ended = await lease.release(died=True, unanswered=True)
         if lease.lost.is_set():
             self._lost += 1
             if self._lost > LOST_SCHEDULERS:

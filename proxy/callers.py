@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from models_registry.allowing import Allowed, may_use
 from proxy.own_names import Aliases, own_names
 from proxy.scopes import ALL
-from scheduler.protocol import OwnNames, PriorityName
+from scheduler.protocol import Limit, OwnNames, PriorityName
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Caller:
     """Whose request it is. `key` is the key's public id, or empty; a key of the settings has none,
     and `digest` instead. `aliases` are the key's own, `line` is the public id of the first key of a
     rotation. `allowed` says which models it may use. `user` is the name of the person whose key it
-    is, empty for a service."""
+    is, empty for a service. `limits` are those that may concern it, whatever it asks for."""
 
     team: str
     key: str = ""
@@ -42,6 +42,7 @@ class Caller:
     user: str = ""
     key_name: str = ""
     line: str = ""
+    limits: tuple[Limit, ...] = ()
 
     @property
     def owner(self) -> str:

@@ -13,6 +13,7 @@ from proxy.callers import Caller
 from proxy.conf import ProxyConfig
 from proxy.filtering import Filtering
 from proxy.headers import end_of_head
+from proxy.limits.reserving import charge_of
 from proxy.media.settling import Media
 from proxy.outgoing import Outgoing
 from proxy.parsing import Parsing
@@ -23,6 +24,7 @@ from proxy.upstream import Answer, UpstreamFailed
 from proxy.usage.asked_usage import PATHS
 from proxy.usage.meter import Meter
 from proxy.watch import Cause, Interrupted, Watch
+from scheduler.charging import Charge
 from scheduler.client import Conversation, Lease, SchedulerClient
 from scheduler.protocol import Refused, Remote
 
@@ -104,6 +106,7 @@ class Forwarding:
             path=order.asked.path,
         )
         self._attempts = Attempts(order.model)
+        self._charged: Charge | None = None
         self._remote_tries = 0
 
     async def run(self) -> None:
@@ -114,7 +117,7 @@ class Forwarding:
             while True:
                 lease = await self._acquire()
                 await self._leave_if_nobody_comes_back(lease)
-                self._relay.granted(self._config.within(lease.limits))
+                self._relay.granted(self._config.within(lease.limits), lease.rate)
                 if lease.remote is not None:
                     if await self._passed_by_remote(lease, lease.remote):
                         return
@@ -129,8 +132,8 @@ class Forwarding:
     async def load(self) -> None:
         """Only have the model loaded. Raises Refused or Interrupted."""
         lease = await self._acquire()
-        self._relay.granted(self._config)
-        await lease.release()
+        self._relay.granted(self._config, lease.rate)
+        await lease.release(read=0, cached=0, answered=0)
 
     async def _acquire(self) -> Lease:
         lease = await self._asked_for()
@@ -141,6 +144,7 @@ class Forwarding:
     async def _asked_for(self) -> Lease:
         order, watch = self._order, self._watch
         caller, now = order.caller, watch.loop.time()
+        charge = await self._charge()
         watch.queued = True
         self._meter.waits()
         try:
@@ -157,11 +161,26 @@ class Forwarding:
                     sticky=order.sticky,
                     own=caller.own_names(order.model),
                     conversation=order.conversation,
+                    charge=charge,
                 )
         finally:
             watch.queued = False
         self._meter.granted(lease)
         return lease
+
+    async def _charge(self) -> Charge:
+        """The same at each try."""
+        order = self._order
+        if self._charged is None:
+            self._charged = await charge_of(
+                order.caller,
+                self._meter.id,
+                order.asked.path,
+                order.body,
+                self._carriers.parsing,
+                is_json=order.is_json,
+            )
+        return self._charged
 
     async def _passed_by_remote(self, lease: Lease, remote: Remote) -> bool:
         from proxy.remote.passage import Passage  # aiohttp: 6 MB that only remotes need
@@ -176,7 +195,7 @@ class Forwarding:
         """Its client has lost its connection meanwhile, and this engine keeps no streams."""
         conversation = self._order.conversation
         if conversation is not None and conversation.detached and not lease.stream:
-            await lease.release()
+            await lease.release(read=0, cached=0, answered=0)
             raise Interrupted(Cause.CLIENT_GONE)
 
     async def _first_byte(self, lease: Lease) -> Answer | None:

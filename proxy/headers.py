@@ -52,6 +52,8 @@ _NOT_TO_THE_CLIENT = HOP_BY_HOP | {
     b"x-corral-filters",
 }
 
+_RATES = (b"x-ratelimit-", b"anthropic-ratelimit-")
+
 _NOT_IN_A_TARGET = re.compile(rb"[\x00-\x20\x7f]")
 _FORBIDDEN = re.compile(rb"[\r\n\x00]")
 _NOT_IN_A_NAME = re.compile(rb'[\x00-\x20\x7f()<>@,;:\[\]={}"]')
@@ -140,16 +142,25 @@ def end_of_head(content_length: int) -> bytes:
 
 
 def to_client(
-    headers: RawHeaders, request_id: bytes, *, stream: bool, filtered: bytes = b""
+    headers: RawHeaders,
+    request_id: bytes,
+    *,
+    stream: bool,
+    filtered: bytes = b"",
+    rate: RawHeaders = (),
 ) -> list[tuple[bytes, bytes]]:
     """What the client is sent. Content-Length stays: the bytes are passed on as they are.
-    `filtered` says what was done to its request."""
+    `filtered` says what was done to its request, `rate` what is left of its own limits: it goes
+    before what a remote server says of ours."""
     dropped = _with_named_by_connection(_NOT_TO_THE_CLIENT, headers)
     kept = [
         header
         for header in headers
         if header[0] not in dropped and not header[0].startswith(b"access-control-")
     ]
+    if rate:
+        kept = [header for header in kept if not header[0].startswith(_RATES)]
+        kept += rate
     if stream:
         kept.append((b"x-accel-buffering", b"no"))
     if filtered:

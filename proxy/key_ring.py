@@ -16,6 +16,7 @@ from proxy.headers import RawHeaders
 from proxy.key_rows import NOBODY, KeyRows, Known
 from proxy.keys import FORMAT, key_in, pepper, secret_digest
 from proxy.last_uses import LastUses
+from proxy.limits.rows import NO_ROWS, LimitRows, read_limits
 from proxy.models import DEFAULT_TEAM
 from proxy.queries import DatabaseThread, Shared
 from proxy.scopes import OF_SETTINGS
@@ -40,6 +41,7 @@ class _Table:
     looked_at: float
     keys: dict[str, Known]
     default: Caller
+    limits: LimitRows = NO_ROWS
 
 
 class KeyRing:
@@ -76,9 +78,9 @@ class KeyRing:
                 known = await self._newer(public_id, known if age < STALE_SECONDS else None)
             if self._fits(known, secret):
                 self._last_uses.note(public_id)
-                return known.caller
+                return self._table.limits.of(known.caller)
         if digest := self._plain_digest(key):
-            return replace(await self._default(), digest=digest)
+            return self._table.limits.of(replace(await self._default(), digest=digest))
         raise Refused("invalid_api_key", "This API key is not valid, or no longer.")
 
     async def answers(self) -> bool:
@@ -141,5 +143,6 @@ class KeyRing:
         """In the thread. It is kept also when nobody waits for it any more."""
         begun = time.monotonic()
         keys = self._rows.read()
-        self._table = _Table(begun, keys, self._rows.caller_of(DEFAULT_TEAM, OF_SETTINGS))
+        default = self._rows.caller_of(DEFAULT_TEAM, OF_SETTINGS)
+        self._table = _Table(begun, keys, default, read_limits())
         return self._table

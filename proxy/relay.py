@@ -12,6 +12,7 @@ from proxy.conf import ProxyConfig
 from proxy.dialects import Dialect
 from proxy.dialects.child_errors import as_told
 from proxy.headers import to_client
+from proxy.limits.headers import rate_headers
 from proxy.sse import Tail, WholeFrames
 from proxy.upstream import Coming
 from proxy.usage.asked_usage import WithoutUsage
@@ -19,7 +20,7 @@ from proxy.usage.counting import Counted
 from proxy.usage.last_words import LastWords
 from proxy.usage.meter import Meter
 from proxy.watch import Cause, Watch
-from scheduler.protocol import Refused
+from scheduler.protocol import Rate, Refused
 
 
 class AnswerCut(Exception):
@@ -52,14 +53,17 @@ class Relay:
         self._watch = watch
         self._meter = meter
         self._last_words = LastWords(meter.asking.path)
+        self._rate: list[tuple[bytes, bytes]] = []
         self._started = False
         self._frames: WholeFrames | None = None
         self._hiding: WithoutUsage | None = None
         self._last = b""
 
-    def granted(self, config: ProxyConfig) -> None:
-        """There is a lease: these are the limits from now on."""
+    def granted(self, config: ProxyConfig, rate: Rate | None = None) -> None:
+        """There is a lease: these are the limits from now on, and `rate` what is left of the
+        caller's."""
         self.config = config
+        self._rate = rate_headers(rate, self._reader.dialect)
 
     async def copy(self, answer: Coming) -> None:
         """Pass everything on as it comes, waiting for the reader after each part; the last part
@@ -142,6 +146,7 @@ class Relay:
             self._reader.request_id.encode(),
             stream=answer.is_stream,
             filtered=self.filtered,
+            rate=self._rate,
         )
         self._watch.limit(self.config.slow_reader_timeout_seconds, Cause.SLOW_READER)
         self._started = True

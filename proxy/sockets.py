@@ -37,6 +37,7 @@ from proxy.upstream import UpstreamFailed
 from proxy.usage.meter import Asking, Meter
 from proxy.usage.writer import UsageWriter
 from proxy.watch import Cause, Interrupted, Receive, Watch
+from scheduler.charging import Charge
 from scheduler.client import Lease, SchedulerClient
 from scheduler.protocol import Refused
 
@@ -154,7 +155,7 @@ class Sockets:
             with watch:
                 await client.accept(_taken(client, child))
         except BaseException:
-            await lease.release()
+            await lease.release(read=0, cached=0, answered=0)
             await child.close(STOPPING)
             raise
         relay = SocketRelay(client, child, lease, self._config, self._under_way.draining, meter)
@@ -187,10 +188,10 @@ class Sockets:
                 await attempts.judge(lease)
                 meter.failed_try("scheduler_unavailable" if lease.lost.is_set() else "model_died")
             except Interrupted as interrupted:
-                await lease.release()
+                await lease.release(read=0, cached=0, answered=0)
                 raise interruption(interrupted, config) or interrupted from None
             except BaseException:
-                await lease.release()
+                await lease.release(read=0, cached=0, answered=0)
                 raise
 
     async def _leased(
@@ -212,6 +213,7 @@ class Sockets:
                     priority=caller.policy.priority,
                     request=client.request_id,
                     own=caller.own_names(meter.model),
+                    charge=Charge(caller.limits, meter.id),
                 )
         finally:
             watch.queued = False

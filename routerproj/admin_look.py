@@ -94,6 +94,7 @@ UNFOLD: dict[str, Any] = {
                 "items": [
                     _page("Teams", "groups", "proxy.team"),
                     _page("Members", "group_add", "proxy.membership"),
+                    _page("Limits", "speed", "proxy.limit"),
                     _page("API keys", "key", "proxy.apikey"),
                     _page("Users", "person", "auth.user"),
                     _page("Groups", "badge", "auth.group"),

@@ -7,6 +7,7 @@ from typing import Any
 
 from starlette.middleware.cors import CORSMiddleware
 
+from proxy.limits.headers import NAMES as RATE_HEADERS
 from routerproj.guard_rules import LOCALHOST
 
 
@@ -21,6 +22,6 @@ def with_cors(application: Any, origins: Sequence[str]) -> Any:
         allow_methods=["GET", "POST", "DELETE"],
         allow_headers=["*"],
         allow_credentials=False,
-        expose_headers=["x-request-id", "retry-after", "x-should-retry"],
+        expose_headers=["x-request-id", "retry-after", "x-should-retry", *RATE_HEADERS],
         max_age=600,
     )

@@ -17,6 +17,7 @@ import msgspec
 
 from .calling import call as call
 from .calling import unavailable
+from .charging import NO_CHARGE, Charge
 from .connection import Connection
 from .connection import ConnectionLost as ConnectionLost
 from .protocol import (
@@ -27,6 +28,7 @@ from .protocol import (
     Cancel,
     Detach,
     Ended,
+    Forgo,
     Granted,
     Happened,
     Heard,
@@ -69,8 +71,9 @@ class Lease:
         granted: Granted,
         asked: int,
         draining: asyncio.Event | None = None,
+        charge: str = "",
     ) -> None:
-        """`asked` is the id of the acquire that it was granted for."""
+        """`asked` is the id of the acquire that it was granted for, `charge` what it counts by."""
         self.lease = granted.lease
         self.preset = granted.preset
         self.instance = granted.instance
@@ -82,12 +85,14 @@ class Lease:
         self.stream = granted.stream
         self.loading = granted.loading
         self.tells_tokens = granted.tells_tokens
+        self.rate = granted.rate
         self.lost = asyncio.Event()
         """Set when the control connection that held it broke."""
         self.draining = draining or asyncio.Event()
         """Of a WebSocket's: set while its instance drains, which waits for the lease's end."""
         self._connection = connection
         self._asked = asked
+        self._charge = charge
         self._over = False
 
     async def release(
@@ -98,9 +103,11 @@ class Lease:
         cached: int | None = None,
         answered: int | None = None,
         unread: bool = False,
+        unanswered: bool = False,
     ) -> Ended | None:
         """Once; later calls do nothing. Tokens that nobody has counted are None. `unread`: a
-        conversation's stream has ended, and its client may not have all of it yet. With `died` it
+        conversation's stream has ended, and its client may not have all of it yet. `unanswered`:
+        it got nothing, and is asked for again, unless `forgo` says that it is not. With `died` it
         tells how the instance ended, None when it still lives; else it returns at once. A
         connection that is gone is not an error."""
         if self._over:
@@ -109,7 +116,7 @@ class Lease:
         self._connection.leases.discard(self)
         self._connection.forget(self._asked)
         id = self._connection.next_id()
-        ask = Release(id, self.lease, died, read, cached, answered, unread)
+        ask = Release(id, self.lease, died, read, cached, answered, unread, unanswered)
         if not died:
             self._connection.tell(ask)
             return None
@@ -122,6 +129,11 @@ class Lease:
             logger.debug("how instance %d ended is not known: %s", self.instance, failure)
             return None
         return msgspec.convert(ok["ended"], Ended) if "ended" in ok else None
+
+    def forgo(self) -> None:
+        """Once it was released as `unanswered`: its request is not asked for again."""
+        if self._charge:
+            self._connection.tell(Forgo(self._connection.next_id(), self._charge))
 
     def heard(self, failed: str = "") -> None:
         """Of a remote: it began to answer, or failed in this way."""
@@ -207,6 +219,7 @@ class SchedulerClient:
         sticky: str = "",
         own: OwnNames = NO_OWN_NAMES,
         conversation: Conversation | None = None,
+        charge: Charge = NO_CHARGE,
     ) -> Lease:
         """Waits until the model is loaded and has a slot free. Raises Refused. `request` is what
         the client knows it by (at most 128 printable characters); those of one `sticky` come to the
@@ -233,7 +246,11 @@ class SchedulerClient:
                 request,
                 sticky,
                 own,
-                *((conversation.id, conversation.owner) if conversation is not None else ()),
+                *((conversation.id, conversation.owner) if conversation is not None else ("", "")),
+                charge.limits,
+                charge.id,
+                charge.prompt,
+                charge.cap,
             )
             try:
                 return await self._leased(connection, ask, conversation)
@@ -250,7 +267,7 @@ class SchedulerClient:
             conversation.waits(connection, ask.id)
         try:
             ok = await connection.ask(ask)
-            lease = Lease(connection, msgspec.convert(ok, Granted), ask.id, draining)
+            lease = Lease(connection, msgspec.convert(ok, Granted), ask.id, draining, ask.charge)
         except asyncio.CancelledError:
             # It may have been granted in this very moment: then the lease ends by this.
             connection.tell(Cancel(connection.next_id(), ask.id))

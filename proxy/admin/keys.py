@@ -21,6 +21,7 @@ from models_registry.admin.base import NOTHING, badge
 from models_registry.admin.history import HistoryAdmin
 from models_registry.errors import ManagementRefused
 from proxy.admin.fields import NamesField, scopes_field
+from proxy.admin.limits import LimitsInline
 from proxy.admin.rotating import RotationForm
 from proxy.keys import give_secret
 from proxy.models import FOR_MEMBERS, ApiKey
@@ -61,6 +62,7 @@ class ApiKeyAdmin(HistoryAdmin):
     list_filter = ["team", ByScope, ("revoked_at", admin.EmptyFieldListFilter)]
     list_select_related = ["team", "user"]
     search_fields = ["name", "public_id", "user__username"]
+    inlines = [LimitsInline]
     fields = ["team", "user", "name", "scopes", "allowed", "expires_at", "aliases"]
     autocomplete_fields = ["user"]
     actions = ["revoke"]

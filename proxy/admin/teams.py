@@ -10,6 +10,7 @@ from django.http import HttpRequest
 
 from models_registry.admin.history import HistoryAdmin
 from proxy.admin.fields import NamesField, scopes_field
+from proxy.admin.limits import LimitsInline
 from proxy.admin.members import MembersInline
 from proxy.models import FOR_MEMBERS, Team
 
@@ -23,7 +24,7 @@ class TeamAdmin(HistoryAdmin):
         "name", "weight", "priority", "allowed", "aliases", "member_scopes", "created_at",
     ]  # fmt: skip
     readonly_fields = ["created_at"]
-    inlines = [MembersInline]
+    inlines = [MembersInline, LimitsInline]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Team]:
         teams: QuerySet[Team] = super().get_queryset(request)

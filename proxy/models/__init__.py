@@ -1,6 +1,7 @@
 """Who may use the gateway: teams, the people in them, and keys; and what they have used."""
 
 from proxy.models.keys import ApiKey, check_scopes, usable
+from proxy.models.limits import Limit
 from proxy.models.members import Membership
 from proxy.models.rollups import UsageDay, UsageHour
 from proxy.models.teams import (
@@ -20,6 +21,7 @@ __all__ = [
     "LEAST_WEIGHT",
     "MOST_WEIGHT",
     "ApiKey",
+    "Limit",
     "Membership",
     "Team",
     "UsageDay",

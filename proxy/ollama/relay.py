@@ -15,7 +15,7 @@ from proxy.relay import AnswerCut, Reader, Relay
 from proxy.upstream import Coming
 from proxy.usage.meter import Meter
 from proxy.watch import Cause, Watch
-from scheduler.protocol import Refused
+from scheduler.protocol import Rate, Refused
 
 LONGEST_ERROR = 1 << 20
 NDJSON = b"application/x-ndjson"
@@ -49,8 +49,8 @@ class OllamaRelay(Relay):
     def tells(self, told: Told, arrived: float) -> None:
         self._told, self._arrived = told, arrived
 
-    def granted(self, config: ProxyConfig) -> None:
-        super().granted(config)
+    def granted(self, config: ProxyConfig, rate: Rate | None = None) -> None:
+        super().granted(config, rate)
         self._granted_at = self._watch.loop.time()
 
     async def copy(self, answer: Coming) -> None:
@@ -144,7 +144,7 @@ class OllamaRelay(Relay):
 
     def _own_headers(self) -> list[tuple[bytes, bytes]]:
         told = ((b"x-corral-ignored-options", self.ignored), (b"x-corral-filters", self.filtered))
-        return [(name, value) for name, value in told if value]
+        return [*((name, value) for name, value in told if value), *self._rate]
 
     async def _send_error(self, status: int, words: str) -> None:
         if self._started:

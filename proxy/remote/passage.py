@@ -45,7 +45,7 @@ class Passage:
     async def run(self, *, last: bool) -> bool:
         """False when there was no connection, and it may be tried again. Raises Refused or
         Interrupted."""
-        done, counted = False, NOTHING
+        done, again, counted = False, False, NOTHING
         try:
             self._refuse_looks()
             answer = self.carriers.remotes.answer(self._request())
@@ -54,6 +54,7 @@ class Passage:
                 if done:
                     counted = self.relay.count(answer)
                 else:
+                    again = True
                     self.order.meter.failed_try("upstream_unavailable")
             except BaseException as left:
                 counted = self._cut(answer, left)
@@ -62,7 +63,10 @@ class Passage:
                 answer.close()
         finally:
             await self.lease.release(
-                read=counted.read, cached=counted.cached, answered=counted.answered
+                read=counted.read,
+                cached=counted.cached,
+                answered=counted.answered,
+                unanswered=again,
             )
             self.outgoing.close()
         if done:

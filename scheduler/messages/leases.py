@@ -57,7 +57,7 @@ class Acquire(OperationBase, tag="acquire", frozen=True):
     own: OwnNames = NO_OWN_NAMES
     conversation: ConversationText = ""
     owner: RequestText = ""
-    limits: Annotated[list[Limit], msgspec.Meta(max_length=MOST_LIMITS)] = []
+    limits: Annotated[tuple[Limit, ...], msgspec.Meta(max_length=MOST_LIMITS)] = ()
     charge: RequestText = ""
     prompt: Count = 0
     cap: Count | None = None

@@ -14,14 +14,9 @@ from models_registry.models import Preset
 from proxy.keys import create_key
 from proxy.models import ApiKey, Team
 
-pytestmark = pytest.mark.django_db
+from .admin_forms import NO_LIMITS, NO_MEMBERS
 
-NO_MEMBERS = {
-    "member_scopes": ["infer"],
-    "memberships-TOTAL_FORMS": 0,
-    "memberships-INITIAL_FORMS": 0,
-}
-"""What else a team's form sends."""
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
@@ -139,7 +134,7 @@ def test_the_lists_cost_the_same_for_one_and_for_many(
 def test_how_a_team_stands_in_the_queue_is_edited_shown_and_kept(admin_client: Client) -> None:
     team = Team.objects.get()
     page = reverse("admin:proxy_team_change", args=[team.pk])
-    fields = {"name": team.name, "weight": "2.5", "priority": "high", **NO_MEMBERS}
+    fields = {"name": team.name, "weight": "2.5", "priority": "high", **NO_MEMBERS, **NO_LIMITS}
 
     assert admin_client.post(page, fields).status_code == 302
     refused = admin_client.post(page, {**fields, "weight": "0"})
@@ -157,7 +152,7 @@ def test_aliases_of_a_key_and_a_team_are_edited_as_objects(
     admin_client: Client, key: ApiKey, preset: Preset
 ) -> None:
     page = reverse("admin:proxy_apikey_change", args=[key.pk])
-    data = {"team": key.team_id, "name": "laptop", "scopes": ["infer"]}
+    data = {"team": key.team_id, "name": "laptop", "scopes": ["infer"], **NO_LIMITS}
     wrong = admin_client.post(page, {**data, "aliases": '{"gpt-4o*": "nobody"}'})
     saved = admin_client.post(page, {**data, "aliases": f'{{"gpt-4o*": "{preset.name}"}}'})
     team = reverse("admin:proxy_team_change", args=[key.team_id])
@@ -167,6 +162,7 @@ def test_aliases_of_a_key_and_a_team_are_edited_as_objects(
         "priority": "normal",
         "aliases": "[1]",
         **NO_MEMBERS,
+        **NO_LIMITS,
     }
 
     assert "no preset or alias is called so" in wrong.content.decode()

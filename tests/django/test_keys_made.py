@@ -14,6 +14,8 @@ from django.urls import reverse
 from proxy.keys import create_key
 from proxy.models import DEFAULT_TEAM, ApiKey, Team
 
+from .admin_forms import NO_LIMITS
+
 pytestmark = pytest.mark.django_db
 
 KEY = re.compile(r"ck_[a-z2-7]{8}_[A-Za-z0-9_-]{43}")
@@ -87,7 +89,9 @@ def test_no_two_keys_are_alike():
 def test_the_admin_shows_a_new_key_once(admin):
     team = Team.objects.get()
     add = reverse("admin:proxy_apikey_add")
-    page = admin.post(add, {"team": team.pk, "name": "phone", "scopes": ["infer"]}, follow=True)
+    page = admin.post(
+        add, {"team": team.pk, "name": "phone", "scopes": ["infer"], **NO_LIMITS}, follow=True
+    )
 
     shown = KEY.search(page.content.decode())
     assert shown is not None
@@ -105,7 +109,7 @@ def test_changing_a_key_in_the_admin_keeps_its_secret(admin):
     create_key("old")
     key = ApiKey.objects.get()
     change = reverse("admin:proxy_apikey_change", args=[key.pk])
-    admin.post(change, {"team": key.team.pk, "name": "new", "scopes": ["infer"]})
+    admin.post(change, {"team": key.team.pk, "name": "new", "scopes": ["infer"], **NO_LIMITS})
 
     changed = ApiKey.objects.get()
     assert (changed.name, changed.digest) == ("new", key.digest)

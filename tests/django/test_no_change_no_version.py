@@ -11,6 +11,8 @@ from models_registry.revision import registry_revision
 from proxy.models import Team
 from scheduler.models import DeviceLimit
 
+from .admin_forms import NO_LIMITS, NO_MEMBERS
+
 pytestmark = pytest.mark.django_db
 
 PATH = "/presets/user/repo:Q4_K_M"
@@ -69,7 +71,8 @@ def test_a_form_saved_as_it_was_makes_no_version(admin_client: Client, preset: P
         (reverse("admin:models_registry_modelfile_change", args=[preset.model_file_id]),
          {"path": preset.model_file.path, "mmproj": ""}),
         (reverse("admin:proxy_team_change", args=[team.pk]),
-         {"name": team.name, "weight": "1", "priority": "normal"}),
+         {"name": team.name, "weight": "1", "priority": "normal", **NO_MEMBERS, **NO_LIMITS,
+          "member_scopes": team.member_scopes}),
     ]:  # fmt: skip
         assert admin_client.post(page, fields).status_code == 302
 

@@ -28,13 +28,13 @@ def counts(stage: Stage, counter: str = "k") -> tuple[int, int, int, int]:
 
 
 async def held(stage: Stage, *limits: Limit, name: str = "a", **fields: object) -> Asking:
-    asking = stage.ask(name, limits=list(limits), **fields)
+    asking = stage.ask(name, limits=limits, **fields)
     await asking.run()
     return asking
 
 
 async def refused(stage: Stage, *limits: Limit, name: str = "a", **fields: object) -> Refused:
-    return await stage.ask(name, limits=list(limits), **fields).refusal()
+    return await stage.ask(name, limits=limits, **fields).refusal()
 
 
 async def test_who_runs_into_a_limit_is_refused_at_once_and_waits_for_nothing():
