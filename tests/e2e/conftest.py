@@ -27,6 +27,9 @@ alpha.save()
 Alias.objects.create(name="first", preset=alpha)
 Alias.objects.create(name="claude-*", preset=alpha)
 Alias.objects.create(name="alpha:brief", preset=alpha, request_set={{"max_tokens": 2}})
+Alias.objects.create(
+    name="endless", preset=Preset.objects.get(name="slow"), request_set={{"ignore_eos": True}}
+)
 Preset.objects.create(
     name="vectors", model_file=alpha.model_file, embeddings=True, extra_options="pooling = mean",
     environment="GGML_TEST_VARIABLE=hush-hush",

@@ -33,6 +33,9 @@ saved(name="embedder", model_file=file, embeddings=True, extra_options="pooling 
 slow = Preset.objects.get(name="slow")
 saved(name="endless", model_file=slow.model_file, request_defaults={{"ignore_eos": True}})
 Alias.objects.create(name="caller", preset=alpha, request_set={{"tool_choice": "required"}})
+Alias.objects.create(
+    name="claude-*", preset=Preset.objects.get(name="smollm2"), request_set={{"max_tokens": 16}}
+)
 """
 
 

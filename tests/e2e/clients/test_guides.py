@@ -6,10 +6,12 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.support.javascript import node
 
@@ -69,6 +71,21 @@ def run(
         text=True,
         timeout=120,
     )
+
+
+def test_configurations_of_the_guides_can_be_read() -> None:
+    codex = tomllib.loads(block("codex", "toml"))
+    editor = yaml.safe_load(block("continue", "yaml"))
+
+    assert codex["model_providers"][codex["model_provider"]]["wire_api"] == "responses"
+    assert {model["provider"] for model in editor["models"]} == {"openai"}
+
+
+def block(page: str, language: str) -> str:
+    [found] = re.findall(
+        rf"^```{language}\n(.*?)^```$", (GUIDES / f"{page}.md").read_text(), re.M | re.S
+    )
+    return str(found)
 
 
 def test_each_client_of_the_index_has_a_guide_and_each_guide_is_in_it() -> None:

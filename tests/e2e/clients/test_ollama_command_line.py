@@ -139,30 +139,30 @@ class CommandLine:
         return "".join(part["response"] for part in parts), parts[-1]
 
     def _do(self, method: str, path: str, body: Any = None) -> Any:
-        with closing(self._ask(method, path, body, "application/json")) as answer:
-            data = answer.read()
-        if answer.status >= 400:
-            raise Failed(json.loads(data)["error"] if data else answer.reason)
+        status, data = self._ask(method, path, body, "application/json")
+        if status >= 400:
+            raise Failed(json.loads(data)["error"] if data else str(status))
         return json.loads(data) if data and path != "/" else None
 
     def _stream(self, method: str, path: str, body: Any) -> Iterator[dict[str, Any]]:
-        with closing(self._ask(method, path, body, "application/x-ndjson")) as answer:
-            for line in answer.read().splitlines():
-                told = json.loads(line)
-                if "error" in told:
-                    raise Failed(told["error"])
-                yield told
+        for line in self._ask(method, path, body, "application/x-ndjson")[1].splitlines():
+            told = json.loads(line)
+            if "error" in told:
+                raise Failed(told["error"])
+            yield told
 
-    def _ask(self, method: str, path: str, body: Any, accept: str) -> http.client.HTTPResponse:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
-        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+    def _ask(self, method: str, path: str, body: Any, accept: str) -> tuple[int, bytes]:
         headers = {"Content-Type": "application/json", "Accept": accept, "User-Agent": AGENT}
-        if isinstance(body, bytes):
-            headers["Transfer-Encoding"] = "chunked"
-            connection.request(method, self._at(path), iter([data]), headers, encode_chunked=True)
-        else:
-            connection.request(method, self._at(path), data, headers)
-        return connection.getresponse()
+        with closing(http.client.HTTPConnection("127.0.0.1", self._port, timeout=120)) as server:
+            if isinstance(body, bytes):
+                headers["Transfer-Encoding"] = "chunked"
+                pieces = iter([body])
+                server.request(method, self._at(path), pieces, headers, encode_chunked=True)
+            else:
+                data = None if body is None else json.dumps(body).encode()
+                server.request(method, self._at(path), data, headers)
+            answer = server.getresponse()
+            return answer.status, answer.read()
 
     def _at(self, path: str) -> str:
         return f"/{self._key}{path}"
@@ -227,7 +227,7 @@ def test_what_it_may_not_do_is_an_error(ollama: CommandLine, manager: CommandLin
         (lambda: manager.run("nobody:1b", "Hello"), "pull model"),
         (lambda: ollama.stop("nobody"), "not found"),
         (lambda: ollama.push("beta"), "would publish"),
-        (lambda: CommandLine(ollama._port, "ck_wrong").list(), "Not Found"),
+        (lambda: CommandLine(ollama._port, "ck_wrong").list(), "404"),
     ):
         with pytest.raises(Failed, match=words):
             asked()
