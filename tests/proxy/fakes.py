@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from proxy.usage.record import Record
+from scheduler.charging import NO_CHARGE, Charge
 from scheduler.client import ConnectionLost, Conversation
 from scheduler.protocol import (
     NO_OWN_NAMES,
@@ -17,6 +18,7 @@ from scheduler.protocol import (
     Filters,
     Happened,
     OwnNames,
+    Rate,
     Refused,
     Remote,
     SnapshotState,
@@ -49,6 +51,9 @@ class FakeLease:
         self.stream = ""
         self.loading = 0.0
         self.tells_tokens = scheduler.tells_tokens
+        self.rate = scheduler.rate
+        self.unanswered = False
+        self.forgone = False
         self.tokens: tuple[int | None, ...] = (None, None, None)
         self._scheduler = scheduler
 
@@ -60,10 +65,12 @@ class FakeLease:
         cached: int | None = None,
         answered: int | None = None,
         unread: bool = False,
+        unanswered: bool = False,
     ) -> Ended | None:
         if self.released:
             return None
         self.released = True
+        self.unanswered = unanswered
         self.tokens = (read, cached, answered)
         self.unread = unread
         self._scheduler.changed.set()
@@ -73,6 +80,9 @@ class FakeLease:
                 return None
             return self._scheduler.endings.pop(0) if self._scheduler.endings else None
         return None
+
+    def forgo(self) -> None:
+        self.forgone = True
 
     def heard(self, failed: str = "") -> None:
         self.heard_of.append(failed)
@@ -97,6 +107,7 @@ class Asked:
     sticky: str = ""
     kind: str = "post"
     own: OwnNames = NO_OWN_NAMES
+    charge: Charge = NO_CHARGE
 
 
 @dataclass
@@ -114,6 +125,7 @@ class FakeScheduler:
     tells_tokens: bool = True
     remotes: list[Remote | None] = field(default_factory=lambda: [None])
     limits: TimeLimits | None = None
+    rate: Rate | None = None
     live: SnapshotState | None = None
     leases: list[FakeLease] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
@@ -205,11 +217,12 @@ class FakeScheduler:
         sticky: str = "",
         own: OwnNames = NO_OWN_NAMES,
         conversation: Conversation | None = None,
+        charge: Charge = NO_CHARGE,
     ) -> FakeLease:
         if not preset and not own.default:
             raise Refused("model_missing", "no model, and no default")
-        asked = Asked(preset, tenant, age, autoload, weight, priority, request, sticky, kind, own)
-        self.asked.append(asked)
+        how = (age, autoload, weight, priority, request, sticky, kind, own, charge)
+        self.asked.append(Asked(preset, tenant, *how))
         self._answer()
         if self.refusal is not None:
             raise self.refusal
