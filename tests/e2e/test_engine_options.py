@@ -18,10 +18,13 @@ ONE_MODEL = {"alpha": {"seed": 1}}
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    args = ["-c", "4096", "-ngl", "0"]
+    """In a folder whose path is too long for a socket, with the engine that is found on PATH."""
     folder = tmp_path_factory.mktemp("small")
-    with gateway(folder, args=args, models=ONE_MODEL) as running:
-        running.client.chat("alpha")
+    own = _own_engine(folder / "bin")
+    args = ["-c", "4096", "-ngl", "0"]
+    env = {"CORRAL_LLAMA_SERVER": "PATH", "PATH": f"{own.parent}:/usr/bin:/bin"}
+    with gateway(folder / ("long" * 30), args=args, env=env, models=ONE_MODEL) as running:
+        assert running.client.chat("alpha").status == 200
         yield running
 
 
@@ -57,18 +60,13 @@ def test_a_llama_server_named_by_its_path_is_used(tmp_path: Path) -> None:
         assert _program(running) == own
 
 
-def test_the_llama_server_on_path_is_used_when_asked(tmp_path: Path) -> None:
-    own = _own_engine(tmp_path / "bin")
-    env = {"CORRAL_LLAMA_SERVER": "PATH", "PATH": f"{own.parent}:/usr/bin:/bin"}
-
-    with gateway(tmp_path, env=env, models=ONE_MODEL) as running:
-        assert running.client.chat("alpha").status == 200
-        assert _program(running) == own
+def test_the_llama_server_on_path_is_used_when_asked(small: Gateway) -> None:
+    assert _program(small) == small.var.parents[1] / "bin" / "llama-server"
 
 
-def test_a_very_long_state_folder_works(tmp_path: Path) -> None:
-    with gateway(tmp_path / ("long" * 30), models=ONE_MODEL) as running:
-        assert running.client.chat("alpha").status == 200
+def test_a_very_long_state_folder_works(small: Gateway) -> None:
+    assert len(str(small.var)) > 120
+    assert len(small.child_of("alpha").socket) < 108
 
 
 def _own_engine(folder: Path) -> Path:

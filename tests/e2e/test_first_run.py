@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +32,11 @@ def test_the_printed_curl_line_streams_a_real_answer(first: Gateway) -> None:
     assert '"model":"smollm2"' in answer
 
 
+def test_the_printed_key_counts_and_no_other(first: Gateway) -> None:
+    assert first.client.request("GET", "/v1/models").status == 200
+    assert first.client.request("GET", "/v1/models", key="ck_wrong").status == 401
+
+
 def test_the_demo_model_comes_as_two_presets(first: Gateway) -> None:
     assert set(first.models()) == {"smollm2", "smollm2-long"}
 
@@ -42,7 +48,7 @@ def test_the_state_folder_is_its_owners_only(first: Gateway) -> None:
 
 def test_the_admin_account_can_log_in(first: Gateway) -> None:
     password = next(
-        found[1] for line in first.output if (found := re.search(r"password\s+(\S+)", line))
+        found[1] for line in first.output if (found := re.search(r"password\s+(\S{12,})", line))
     )
 
     first.django(
@@ -72,6 +78,14 @@ def test_a_later_start_prints_no_secret_and_a_line_for_the_key_one_has(
     assert "ck_" not in printed
     assert "password" not in printed
     assert answer.rstrip().endswith("data: [DONE]")
+
+
+def test_without_keys_nobody_has_to_show_one(tmp_path: Path) -> None:
+    with gateway(tmp_path, args=["--no-auth"], models={}) as running:
+        listed = running.client.request("GET", "/v1/models", key="")
+        rebound = running.client.request("GET", "/v1/models", headers={"Host": "evil.example"})
+
+    assert (listed.status, rebound.status) == (200, 403)
 
 
 def _curl_line(running: Gateway) -> str:

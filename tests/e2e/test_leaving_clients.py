@@ -17,7 +17,7 @@ from tests.support.gateway import Gateway
 from tests.support.polling import eventually
 from tests.support.processes import busy_slots
 
-pytestmark = [pytest.mark.engine, pytest.mark.slow]
+pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.one_worker]
 
 LONG = 3000  # tokens: about half a minute of the slow model
 SHORT = 200  # a second or two

@@ -82,13 +82,6 @@ def test_serve_killed_leaves_nothing_behind(tmp_path: Path) -> None:
         eventually(lambda: not processes_of(running.var), "everything is gone", GONE_SECONDS)
 
 
-def test_the_same_state_serves_again_after_a_stop(tmp_path: Path) -> None:
-    with gateway(tmp_path):
-        pass
-    with gateway(tmp_path) as second:
-        assert second.client.chat("alpha").status == 200
-
-
 @contextmanager
 def _streaming(
     folder: Path, variant: dict[str, object], args: list[str] | None = None, *, max_tokens: int

@@ -14,16 +14,9 @@ from tests.support.prepared import DATABASE, first_state
 
 @contextmanager
 def served(var: Path, *args: str, **env: str) -> Iterator[Gateway]:
-    """One that finds its tables, an account and a key."""
+    """It finds its tables, an account and a key."""
     if not (var / DATABASE).exists():
         first_state(var)
-    with first_served(var, *args, **env) as running:
-        yield running
-
-
-@contextmanager
-def first_served(var: Path, *args: str, **env: str) -> Iterator[Gateway]:
-    """One that has to make all of that, where nothing is yet."""
     with serve(var, ["--port", "0", *args], env) as running:
         running.client.port = int(eventually(lambda: _ready(running), "it is ready", 90)[1])
         yield running

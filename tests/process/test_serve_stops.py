@@ -12,7 +12,6 @@ import pytest
 
 from tests.process.serving import served
 from tests.support.gateway import serve
-from tests.support.polling import eventually
 from tests.support.prepared import MANAGE, clean_environment
 
 pytestmark = pytest.mark.slow
@@ -29,13 +28,6 @@ def test_a_stop_with_a_client_that_only_sits_there_is_clean(tmp_path: Path, serv
 
         assert running.processes() == []
     assert running.process.returncode == 0
-
-
-def test_killing_serve_ends_its_processes(tmp_path: Path) -> None:
-    with served(tmp_path) as running:
-        running.process.send_signal(signal.SIGKILL)
-
-        eventually(lambda: not running.processes(), "nothing is left", 30)
 
 
 def test_a_start_after_a_kill_waits_for_what_is_still_ending(tmp_path: Path) -> None:
