@@ -9,6 +9,7 @@ import msgspec
 
 from proxy.answers import send_json
 from proxy.conf import ProxyConfig
+from proxy.dialects.child_errors import as_told
 from proxy.headers import to_client
 from proxy.ollama.telling import Object, Took, error_in, line
 from proxy.relay import AnswerCut, Reader, Relay
@@ -54,7 +55,7 @@ class OllamaRelay(Relay):
         self._granted_at = self._watch.loop.time()
 
     async def copy(self, answer: Coming) -> None:
-        told = self._told
+        told, answer = self._told, as_told(answer, self._reader.dialect)
         assert told is not None
         self._first_at = self._watch.loop.time()
         self._status = answer.status

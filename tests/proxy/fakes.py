@@ -113,11 +113,12 @@ class Asked:
 @dataclass
 class FakeScheduler:
     """Grants at once, unless `open` is cleared. `endings` are told one after the other to those
-    who say that their child died."""
+    who say that their child died, `passing` to those who ask first."""
 
     addresses: list[str]
     endings: list[Ended | None] = field(default_factory=list)
     refusal: Refused | None = None
+    passing: list[Refused] = field(default_factory=list)
     loses_leases: bool = False
     away: bool = False
     filters: Filters | None = None
@@ -226,6 +227,8 @@ class FakeScheduler:
         self._answer()
         if self.refusal is not None:
             raise self.refusal
+        if self.passing:
+            raise self.passing.pop(0)
         self.waiting += 1
         if conversation is not None:
             self.conversations.append(conversation)

@@ -13,6 +13,7 @@ from .asking import Exchange, chat
 from .fakes import Connection, Received
 from .ollama_child import answers
 
+HI = [{"role": "user", "content": "Hello"}]
 FORM = {"type": "json_schema", "name": "n", "schema": {"type": "object"}}
 
 
@@ -105,6 +106,14 @@ async def test_what_the_engine_cannot_take_is_the_clients_mistake(house, path, k
     assert exchange.status == 400
     assert exchange.json["error"]["message"] == message
     assert exchange.json["error"]["type"] == kind
+
+
+async def test_so_it_is_for_ollamas_clients(house):
+    message = "Failed to load image or audio file"
+    async with house(failing("500 Oops", message, type="server_error")) as h:
+        exchange = await Exchange(h.app, "/api/chat", body=chat(messages=HI)).end()
+
+    assert (exchange.status, exchange.json) == (400, {"error": message})
 
 
 async def test_a_failure_of_the_engine_stays_one(house):
