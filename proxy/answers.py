@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -48,9 +48,15 @@ async def send_nothing(send: Send, request_id: bytes) -> None:
 
 
 async def send_refusal(
-    send: Send, refused: Refused, dialect: Dialect, model: str, request_id: bytes
+    send: Send,
+    refused: Refused,
+    dialect: Dialect,
+    model: str,
+    request_id: bytes,
+    rate: Sequence[Header] = (),
 ) -> None:
-    """The refusal in the dialect's shape, with what a client needs to know about trying again."""
+    """The refusal in the dialect's shape, with what a client needs to know about trying again.
+    `rate` is what was left of its limits before, where the refusal does not say it."""
     answer = dialect(refused, model)
     headers: list[Header] = [(b"cache-control", b"no-store")]
     if refused.retry_after_seconds is not None:
@@ -63,7 +69,7 @@ async def send_refusal(
         headers += [(b"upgrade", b"websocket"), (b"connection", b"upgrade")]
     if isinstance(refused, MethodNotAllowed):
         headers.append((b"allow", ", ".join(refused.allowed).encode()))
-    headers += rate_headers(refused.rate, dialect)
+    headers += rate_headers(refused.rate, dialect) or rate
     if refused.code in _NOT_READ or isinstance(refused, NoRoom):
         headers.append((b"connection", b"close"))
     await send_json(send, answer.status, answer.body, request_id, headers)

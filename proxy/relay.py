@@ -124,7 +124,9 @@ class Relay:
             async with asyncio.timeout(self.config.slow_reader_timeout_seconds):
                 if not self._started:
                     request_id = reader.request_id.encode()
-                    await send_refusal(reader.send, refused, reader.dialect, model, request_id)
+                    await send_refusal(
+                        reader.send, refused, reader.dialect, model, request_id, self._rate
+                    )
                     return
                 if self._frames is not None:
                     told = reader.dialect(refused, model)
