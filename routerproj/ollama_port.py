@@ -16,7 +16,7 @@ _KEY_IN_PATH = re.compile(r"/(ck_[a-z2-7]{8}_[A-Za-z0-9_-]{43})(/.*)", re.S)
 class OllamaPort:
     """What comes in by this port is the gateway's, and `/` says who is there. Everything else
     passes. A path may begin with the key: `ollama` on the command line sends no header, and takes
-    a path in OLLAMA_HOST (docs/decisions/0021)."""
+    a path in OLLAMA_HOST (docs/decisions/0025)."""
 
     def __init__(self, application: Application, port: int) -> None:
         self._application = application

@@ -1,5 +1,5 @@
-"""What agents, editors and chat pages really send, in the order in which they do: none of these is
-started here, as they are large, and ask more than they answer."""
+"""What agents, editors and chat pages really send, in the order in which they do. None is started
+here: they are large. Claude Code 2.1, Codex 0.171, Continue's `cn` 1.5 and opencode 1.18 were."""
 
 from __future__ import annotations
 
@@ -195,8 +195,8 @@ CODEX_TOOLS = [
         "description": "Edits files.",
         "format": {"type": "grammar", "syntax": "lark", "definition": 'start: "x"'},
     },
+    {"type": "namespace", "name": "multi_agent_v1", "description": "Others.", "tools": []},
     {"type": "web_search", "external_web_access": False},
-    {"type": "local_shell"},
 ]
 CODEX_SAID = [
     {
@@ -217,11 +217,10 @@ CODEX_USED = [
 ]
 CODEX_ASKED = {
     "model": "smollm2",
-    "instructions": "You are an agent.",
     "input": CODEX_SAID,
     "tools": CODEX_TOOLS,
     "tool_choice": "auto",
-    "parallel_tool_calls": False,
+    "parallel_tool_calls": True,
     "reasoning": {"effort": "medium", "summary": "auto"},
     "store": False,
     "stream": True,
@@ -232,7 +231,6 @@ CODEX_ASKED = {
 }
 CODEX_HEADERS = {"originator": "codex_exec", "Accept": "text/event-stream", "session_id": "b"}
 CODEX = [
-    Ask("/v1/models?client_version=0.171.0", check=tells("data", 0, "id")),
     Ask("/v1/responses", CODEX_ASKED, streams_response, headers=CODEX_HEADERS),
     Ask(
         "/v1/responses",
