@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -30,11 +30,28 @@ async def send_json(
     send: Send, status: int, payload: object, request_id: bytes, headers: list[Header] | None = None
 ) -> None:
     body = msgspec.json.encode(payload)
+    await _send(send, status, body, b"application/json; charset=utf-8", request_id, headers or ())
+
+
+async def send_text(send: Send, text: bytes, content_type: bytes, request_id: bytes) -> None:
+    """200."""
+    no_store = [(b"cache-control", b"no-store")]
+    await _send(send, 200, text, content_type, request_id, no_store)
+
+
+async def _send(
+    send: Send,
+    status: int,
+    body: bytes,
+    content_type: bytes,
+    request_id: bytes,
+    headers: Iterable[Header],
+) -> None:
     start: list[Header] = [
-        (b"content-type", b"application/json; charset=utf-8"),
+        (b"content-type", content_type),
         (b"content-length", str(len(body)).encode()),
         (b"x-request-id", request_id),
-        *(headers or ()),
+        *headers,
     ]
     await send({"type": "http.response.start", "status": status, "headers": start})
     await send({"type": "http.response.body", "body": body})

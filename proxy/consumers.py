@@ -28,7 +28,7 @@ from proxy.endpoints import (
     APART,
     CONVERSING,
     METERED,
-    PROPS_OF_MODEL,
+    OF_MODEL,
     Endpoint,
     Kind,
     dialect_of,
@@ -41,6 +41,7 @@ from proxy.forwarding import Carriers, Forwarding, Order, carriers_of, interrupt
 from proxy.handover import Handover, Outliving, handed_over
 from proxy.headers import client_request_id, head_for_child, refuse_odd_headers
 from proxy.key_ring import KeyRing
+from proxy.metrics.front import Metrics
 from proxy.model_changes import ModelChanges
 from proxy.ollama.front import Ollama
 from proxy.ollama.managing import ModelManagement
@@ -85,8 +86,10 @@ class GatewayApp:
             self._config.control_socket, self._config.reconnect_wait_seconds
         )
         self._downloads = downloads or Downloads()
+        self._metrics = Metrics(self._asked)
         self._usage = usage or UsageWriter(
-            Journal(self._config.usage_folder, self._config.usage_journal)
+            Journal(self._config.usage_folder, self._config.usage_journal),
+            noted=self._metrics.note,
         )
         self._changes = ModelChanges()
         self._models = listing.ModelList(self._downloads)
@@ -106,6 +109,7 @@ class GatewayApp:
             self._ollama,
             self._under_way,
             self._keys,
+            self._metrics,
             self._asked,
         )
         self._sockets = Sockets(
@@ -129,8 +133,8 @@ class GatewayApp:
         try:
             refuse_odd_headers(request.headers)
             endpoint = find_endpoint(path, scope["method"])
-            if endpoint.kind is Kind.PROPS and names_a_model(scope["query_string"]):
-                endpoint = PROPS_OF_MODEL
+            if path in OF_MODEL and names_a_model(scope["query_string"]):
+                endpoint = OF_MODEL[path]
             if endpoint.public:
                 caller = Caller("")
             else:
@@ -168,6 +172,7 @@ class GatewayApp:
             await self._events.close()
         await self._own.close()
         await self._outliving.close()
+        await self._metrics.close()
         if self._carriers is not None:
             carriers, self._carriers = self._carriers, None
             await carriers.close()

@@ -16,7 +16,7 @@ from models_registry.access import Asker
 from models_registry.errors import ManagementRefused
 from proxy.keys import give_secret
 from proxy.models import ApiKey, Team
-from proxy.scopes import Scope
+from proxy.scopes import OF_SUPERUSERS
 
 
 def keys() -> QuerySet[ApiKey]:
@@ -126,10 +126,12 @@ def locked_key(public_id: str) -> ApiKey:
 
 
 def refuse_admin_keys(scopes: Iterable[str], asker: Asker) -> None:
-    """Raises ManagementRefused for the scope `admin` to who may not do everything."""
-    if Scope.ADMIN in scopes and not asker.everything:
+    """Raises ManagementRefused for scopes beyond a team to who may not do everything."""
+    if OF_SUPERUSERS.intersection(scopes) and not asker.everything:
         raise ManagementRefused(
-            "permission_denied", "Only superusers and admin keys make admin keys.", "scopes"
+            "permission_denied",
+            "Only superusers and admin keys make keys with the scopes metrics and admin.",
+            "scopes",
         )
 
 

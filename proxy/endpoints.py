@@ -22,6 +22,7 @@ class Kind(StrEnum):
     MODEL = auto()
     EVENTS = auto()
     PROPS = auto()  # the gateway; with a model in the query that one's child
+    METRICS = auto()  # so, too
     HEALTH = auto()
     READY = auto()
     FETCH = auto()  # the management of models, as llama.cpp has it
@@ -118,7 +119,7 @@ RESUMABLE = frozenset(
 )
 """Those whose streams llama-server keeps for a conversation."""
 FORMS = ("/v1/audio/transcriptions", "/audio/transcriptions")
-LOOKS = ("/metrics", "/slots", "/lora-adapters")
+LOOKS = ("/slots", "/lora-adapters")
 OLLAMAS = ("/api/chat", "/api/generate", "/api/embed", "/api/embeddings")
 OLLAMA_SAYS = ("/api/version", "/api/status", "/api/tags", "/api/ps")
 BLOBS = "/api/blobs/"
@@ -190,6 +191,7 @@ def _endpoints() -> Iterator[Endpoint]:
     for path, method in MANAGED:
         yield _endpoint(Kind.MANAGE, path, (method,))
     yield _endpoint(Kind.PROPS, "/props")
+    yield _endpoint(Kind.METRICS, "/metrics")
     yield _endpoint(Kind.HEALTH, "/health", public=True)
     yield _endpoint(Kind.HEALTH, "/v1/health", public=True)
     yield _endpoint(Kind.READY, "/ready", public=True)
@@ -201,7 +203,8 @@ CHANGES: dict[tuple[str, str], Endpoint] = {
     ("DELETE", "/models"): _endpoint(Kind.REMOVE, "/models", ("DELETE",)),
     ("DELETE", "/v1/stream"): _endpoint(Kind.STOP, "/v1/stream", ("DELETE",)),
 }
-PROPS_OF_MODEL = _endpoint(Kind.LOOK, "/props")
+OF_MODEL = {path: _endpoint(Kind.LOOK, path) for path in ("/props", "/metrics")}
+"""What is the gateway's own, unless a model is named."""
 
 _REFUSED_PATHS = frozenset(path for _, path in REFUSED)
 _BELOW = tuple(path for path in _REFUSED_PATHS if path.endswith("/"))

@@ -7,16 +7,18 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from proxy import listing
-from proxy.answers import send_json
+from proxy.answers import send_json, send_text
 from proxy.callers import Caller
 from proxy.carriage import Request
 from proxy.conf import ProxyConfig
 from proxy.endpoints import Endpoint, Kind, model_named
 from proxy.key_ring import KeyRing
+from proxy.metrics.front import CONTENT_TYPE, Metrics
 from proxy.model_changes import ModelChanges
 from proxy.model_loading import ModelLoading
 from proxy.ollama.front import Ollama
 from proxy.reloading import Reload, reload_asked
+from proxy.scopes import Scope
 from proxy.underway import UnderWay
 from scheduler.client import SchedulerClient
 from scheduler.protocol import Refused
@@ -35,6 +37,7 @@ class OwnAnswers:
         ollama: Ollama,
         under_way: UnderWay,
         keys: KeyRing,
+        metrics: Metrics,
         scheduler: Callable[[], Awaitable[SchedulerClient]],
     ) -> None:
         """`scheduler` raises Refused when the gateway takes nothing new."""
@@ -44,6 +47,7 @@ class OwnAnswers:
         self._ollama = ollama
         self._under_way = under_way
         self._keys = keys
+        self._metrics = metrics
         self._scheduler = scheduler
         self._loading = ModelLoading(config, changes.asker_of)
         self._reload = Reload()
@@ -54,6 +58,17 @@ class OwnAnswers:
     async def answer(self, endpoint: Endpoint, caller: Caller, request: Request) -> None:
         """Raises Refused."""
         status = 200
+        if endpoint.kind is Kind.METRICS:
+            if Scope.METRICS not in caller.scopes:
+                raise Refused(
+                    "permission_denied",
+                    "This key may not see the figures of all teams: that takes the scope metrics. "
+                    "Those of one model are at /metrics?model=NAME.",
+                )
+            await send_text(
+                request.send, await self._metrics.page(), CONTENT_TYPE, request.id.encode()
+            )
+            return
         if endpoint.kind is Kind.READY:
             status, payload = await self._ready()
         else:

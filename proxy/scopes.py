@@ -8,11 +8,13 @@ from enum import StrEnum
 
 class Scope(StrEnum):
     """`infer`: have models answer. `read`: see what is loaded, and what happens to models. `load`:
-    load and unload them, and say how long they stay. `admin`: manage everything."""
+    load and unload them, and say how long they stay. `metrics`: the figures of all teams, at
+    /metrics. `admin`: manage everything."""
 
     INFER = "infer"
     READ = "read"
     LOAD = "load"
+    METRICS = "metrics"
     ADMIN = "admin"
 
 
@@ -21,10 +23,13 @@ USUAL = (Scope.INFER, Scope.READ)
 """Those of a new key, unless told."""
 OF_SETTINGS = frozenset({Scope.INFER, Scope.READ, Scope.LOAD})
 """Those of the keys of `serve`'s command line: what llama-server's own may do."""
+OF_SUPERUSERS = frozenset({Scope.METRICS, Scope.ADMIN})
+"""What goes beyond a team: only superusers give it, and a person's key loses it with that."""
 IN_WORDS = {
     Scope.INFER: "use the models",
     Scope.READ: "see what is loaded",
     Scope.LOAD: "load and unload models",
+    Scope.METRICS: "see the figures of all teams",
     Scope.ADMIN: "manage everything",
 }
 
@@ -54,6 +59,5 @@ def in_order(scopes: Iterable[str]) -> list[str]:
 def effective(scopes: Sequence[str], *, may_admin: bool) -> frozenset[str]:
     """Who manages everything may do the rest as well. `may_admin` is false for a key whose person
     is no superuser any more: it keeps what else it has."""
-    if Scope.ADMIN not in scopes:
-        return frozenset(scopes)
-    return ALL if may_admin else frozenset(scopes) - {Scope.ADMIN}
+    kept = frozenset(scopes) if may_admin else frozenset(scopes) - OF_SUPERUSERS
+    return ALL if Scope.ADMIN in kept else kept

@@ -63,6 +63,9 @@ from .messages.conversations import Streams as Streams
 from .messages.conversations import StreamsState as StreamsState
 from .messages.conversations import StreamState as StreamState
 from .messages.conversations import StreamStateName as StreamStateName
+from .messages.figures import Figures as Figures
+from .messages.figures import FiguresState as FiguresState
+from .messages.figures import Tell as Tell
 from .messages.leases import LONGEST_AGE as LONGEST_AGE
 from .messages.leases import NO_OWN_NAMES as NO_OWN_NAMES
 from .messages.leases import Abandon as Abandon
@@ -114,6 +117,8 @@ Operation = (
     | Explain
     | Subscribe
     | Counted
+    | Tell
+    | Figures
     | Ping
     | Shutdown
 )

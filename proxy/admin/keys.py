@@ -26,7 +26,7 @@ from proxy.admin.rotating import RotationForm
 from proxy.keys import give_secret
 from proxy.models import FOR_MEMBERS, ApiKey
 from proxy.rotation import rotate_key
-from proxy.scopes import Scope
+from proxy.scopes import OF_SUPERUSERS, Scope
 from proxy.states import IN_USE, REPLACED, state_of
 
 _COLOURS = {IN_USE: "good", REPLACED: "busy", "expired": "warn"}
@@ -87,7 +87,7 @@ class ApiKeyAdmin(HistoryAdmin):
             return []
         known = ["user", "public_id", "pair", "created_at", "last_used_at", "revoked_at"]
         # A key of scope `admin` may do what a superuser may: nobody gives away more than they have.
-        kept = Scope.ADMIN in obj.scopes and not _is_superuser(request)
+        kept = OF_SUPERUSERS.intersection(obj.scopes) and not _is_superuser(request)
         return [*known, "scopes"] if kept else known
 
     def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
@@ -132,8 +132,8 @@ class ApiKeyAdmin(HistoryAdmin):
     def before_going_back(self, request: HttpRequest, live: Any, record: Any) -> None:
         if live is None or _is_superuser(request) or live.scopes == record.scopes:
             return
-        if Scope.ADMIN in [*live.scopes, *record.scopes]:
-            raise ValidationError("Only superusers may change whether a key manages everything.")
+        if OF_SUPERUSERS.intersection([*live.scopes, *record.scopes]):
+            raise ValidationError("Only superusers may change whether a key reaches beyond a team.")
 
     @admin.action(description="Revoke selected API keys", permissions=["change"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> None:

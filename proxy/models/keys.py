@@ -12,7 +12,7 @@ from proxy.allowed import check_allowed
 from proxy.models.members import Membership
 from proxy.models.teams import Team
 from proxy.own_aliases import check_own_aliases, check_where_they_lead
-from proxy.scopes import Scope, effective, in_order, scopes_problem, usual
+from proxy.scopes import OF_SUPERUSERS, effective, in_order, scopes_problem, usual
 
 
 def check_scopes(scopes: object) -> None:
@@ -118,5 +118,7 @@ class ApiKey(models.Model):
             raise ValidationError(
                 {"user": f"{self.user.get_username()} is not a member of this team."}
             )
-        if Scope.ADMIN in self.scopes and not self.user.is_superuser:
-            raise ValidationError({"scopes": "Only a superuser's own key may manage everything."})
+        if OF_SUPERUSERS.intersection(self.scopes) and not self.user.is_superuser:
+            raise ValidationError(
+                {"scopes": "Only a superuser's own key may reach beyond its team (metrics, admin)."}
+            )

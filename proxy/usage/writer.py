@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
 
 from proxy.queries import DatabaseThread
@@ -25,8 +26,16 @@ CLOSE_SECONDS = 5.0
 class UsageWriter:
     """One per process and event loop."""
 
-    def __init__(self, journal: Journal, every_seconds: float = EVERY_SECONDS) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        every_seconds: float = EVERY_SECONDS,
+        *,
+        noted: Callable[[Record], None] | None = None,
+    ) -> None:
+        """`noted` is told of each record as well."""
         self._journal = journal
+        self._noted = noted
         self._every_seconds = every_seconds
         self._thread = DatabaseThread("usage", lock_wait_milliseconds=LOCK_WAIT_MILLISECONDS)
         self._written = asyncio.Event()
@@ -45,6 +54,8 @@ class UsageWriter:
         """Into the journal, at once."""
         self._journal.write(record)
         self._written.set()
+        if self._noted is not None:
+            self._noted(record)
 
     async def close(self) -> None:
         """What was written is brought in, if that takes no longer than a moment; else it stays in

@@ -31,6 +31,7 @@ from scheduler.protocol import (
     Ended,
     ErrorBody,
     Explain,
+    Figures,
     Fit,
     Forgo,
     Heard,
@@ -51,6 +52,7 @@ from scheduler.protocol import (
     Stream,
     Streams,
     Subscribe,
+    Tell,
     Unload,
     Waiters,
 )
@@ -196,6 +198,8 @@ class _Connection(asyncio.Protocol):
                 self._operations.forgo(charge, done)
             case Counted(id=id):
                 self._operations.counted(operation, partial(self._told, id))
+            case Tell() | Figures():
+                self._operations.sums.take(operation, done, partial(self._told, operation.id))
             case Detach() | Stop() | Stream() | Streams() | Seen():
                 self._converse(operation)
             case Load(id=id, preset=preset, wait=wait):

@@ -43,6 +43,7 @@ from scheduler.protocol import (
 from .conversations import Conversations
 from .conversing import Conversing
 from .explaining import explained, waiters
+from .figure_sums import FigureSums
 from .fitting import fit_answer
 from .lease_ends import LeaseEnds
 from .load_waits import load_wait
@@ -81,6 +82,7 @@ class Operations:
         self.leases = LeaseEnds(owner, conversations, answer_seconds)
         self.conversations = conversations
         self.conversing = Conversing(owner, conversations)
+        self.sums = FigureSums(owner)
         self._models_max = models_max
         self._autoload = autoload
         self._ids = count(1)

@@ -41,6 +41,7 @@ from scheduler.core.sizes import Grant as MemoryGrant
 from scheduler.core.sizes import OpenShape
 from scheduler.core.states import State
 from scheduler.core.values import InstanceId, PresetName, PresetSpec, Refusal, RequestId
+from scheduler.tally import Tally
 
 from .ending import exit_after, killed_in_time, no_work
 from .figures import Figures
@@ -54,6 +55,7 @@ from .news import log_news
 from .offer import Offer
 from .record import Allocated, Decided, Gone, Loaded, Record, Started
 from .remote_run import RemoteRun
+from .tallied_record import TalliedRecord
 from .unstartable import refuse_for_what_cannot_start
 from .waiting import Waiting
 
@@ -99,7 +101,8 @@ class Owner:
         self.clock = clock
         self._make_run = make_run
         self._wake = wake
-        self.record = record
+        self.tally = Tally()
+        self.record: Record = TalliedRecord(record, self.tally)
         self._note = note
         self.memory = Memory(self, measures, record)
         self.happenings = Happenings(self)

@@ -15,6 +15,7 @@ from scheduler.protocol import (
     CountedState,
     DevicesState,
     Explained,
+    FiguresState,
     FitAnswer,
     Granted,
     HoldupName,
@@ -61,6 +62,7 @@ def test_every_operation_has_its_heading_and_one_example():
         ("devices", DevicesState),
         ("fit", FitAnswer),
         ("waiters", WaitersPage),
+        ("figures", FiguresState),
         ("explain", Explained),
     ],
 )
@@ -72,7 +74,7 @@ def test_a_reply_in_it_holds_all_that_is_told(op, told):
         if reply.id == id and reply.ok is not None
     ]
 
-    assert msgspec.to_builtins(msgspec.convert(ok, told)) == ok
+    assert msgspec.json.decode(msgspec.json.encode(msgspec.convert(ok, told))) == ok
 
 
 def test_every_holdup_in_it_is_one_and_none_is_missing():

@@ -72,7 +72,8 @@ def command_line(
         str(program),
         *argv,
         *("--host", address, "--port", "1", "--alias", preset),
-        *("--offline", "--no-ui", "--log-colors", "off", "--slots", *_verbosity(argv)),
+        *("--offline", "--no-ui", "--log-colors", "off", "--slots", "--metrics"),
+        *_verbosity(argv),
         *("--threads-http", str(_http_threads(argv, requests_per_slot))),
     )
 
