@@ -14,7 +14,7 @@ from models_registry.revision import registry_revision
 
 from .registry_rows import FakeScheduler, away, make_model_file, make_preset, use_scheduler
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.each_database]
 
 
 @pytest.fixture

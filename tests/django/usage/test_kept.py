@@ -31,7 +31,7 @@ def test_today_is_one_of_the_days_that_are_kept() -> None:
     assert kept_since(31) == datetime(2030, 1, 1, tzinfo=UTC)
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)  # a job ends the connections that it finds
 @pytest.mark.each_database
 def test_what_is_older_goes_and_the_sums_of_days_stay(settings: Any) -> None:
     settings.CORRAL_USAGE_DAYS, settings.CORRAL_USAGE_HOUR_DAYS = 2, 3
