@@ -14,12 +14,13 @@ from scheduler.protocol import Limit, OwnNames, PriorityName
 @dataclass(frozen=True, slots=True)
 class Policy:
     """How a team stands in the queue, and the aliases that are its own. `team_id` is its row's key,
-    0 where no row was read."""
+    0 where no row was read. `keeps_content`: its prompts and answers are stored."""
 
     weight: float = 1.0
     priority: PriorityName = "normal"
     aliases: Aliases = field(default_factory=dict)
     team_id: int = field(default=0, compare=False)
+    keeps_content: bool = False
 
 
 NO_POLICY = Policy()

@@ -39,6 +39,7 @@ class ProxyConfig:
     media_hosts: tuple[str, ...] = ()
     usage_journal: int = 1 << 30
     usage_ask: bool = True
+    redacted: tuple[str, ...] = ()
     websocket_message: int = 4 << 20
     websocket_idle_seconds: float = 300.0
     websocket_quiet_seconds: float = 5.0
@@ -83,6 +84,7 @@ def proxy_config() -> ProxyConfig:
         media_hosts=tuple(settings.CORRAL_MEDIA_HOSTS),
         usage_journal=settings.CORRAL_USAGE_JOURNAL,
         usage_ask=settings.CORRAL_USAGE_ASK,
+        redacted=settings.CORRAL_CONTENT_REDACT,
         websocket_message=settings.CORRAL_WEBSOCKET_MESSAGE,
         websocket_idle_seconds=settings.CORRAL_WEBSOCKET_IDLE,
         websocket_quiet_seconds=settings.CORRAL_WEBSOCKET_QUIET,

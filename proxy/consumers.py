@@ -22,6 +22,8 @@ from proxy.body import Body, Room, read_body
 from proxy.callers import Caller
 from proxy.carriage import Carriage, Request
 from proxy.conf import ProxyConfig, proxy_config
+from proxy.content.capture import Capture
+from proxy.content.redacting import redactor
 from proxy.conversations import conversation_of
 from proxy.downloads import Downloads
 from proxy.endpoints import (
@@ -95,6 +97,7 @@ class GatewayApp:
         self._models = listing.ModelList(self._downloads)
         self._events: ModelEvents | None = None
         self._carriers: Carriers | None = None
+        self._redact = redactor(self._config.redacted)
         self._under_way = UnderWay()
         self._management = ModelManagement(self._config, self._changes, self._under_way)
         self._outliving = Outliving()
@@ -234,7 +237,9 @@ class GatewayApp:
         client = dict(request.headers).get(b"user-agent", b"")
         asking = Asking(request.id, endpoint.path, endpoint.dialect, caller, client)
         write = self._usage.write if endpoint.kind in METERED else nothing
-        return Meter(asking, write, watch.loop)
+        keeps = caller.policy.keeps_content and endpoint.kind in METERED
+        capture = Capture(self._redact) if keeps else None
+        return Meter(asking, write, watch.loop, capture)
 
     async def _or_say_why(self, carriage: Carriage, carrying: Awaitable[None]) -> None:
         request, relay = carriage.request, carriage.relay
@@ -291,7 +296,7 @@ class GatewayApp:
             carriage.model = await self._parsing.model_in(body, form)
         carriage.meter.model = carriage.model
         if form is None:
-            carriage.meter.reads(body.size)
+            carriage.meter.reads(body)
         carriers = await self._started()
         order = Order(
             id=request.id,

@@ -71,7 +71,9 @@ def _teams() -> list[_Row]:
         aliases_text=Cast("aliases", TextField()), allowed_text=Cast("allowed", TextField())
     )
     return list(
-        rows.values_list("pk", "name", "weight", "priority", "aliases_text", "allowed_text")
+        rows.values_list(
+            "pk", "name", "weight", "priority", "aliases_text", "allowed_text", "keeps_content"
+        )
     )
 
 
@@ -113,7 +115,7 @@ def _lists(*lists: tuple[str, ...]) -> Allowed:
 
 
 def _policy(team: _Row) -> Policy:
-    return Policy(team[2], cast(PriorityName, team[3]), _aliases(team[4]), team[0])
+    return Policy(team[2], cast(PriorityName, team[3]), _aliases(team[4]), team[0], team[6])
 
 
 def _seconds(moment: datetime | None) -> float | None:

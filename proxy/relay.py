@@ -13,7 +13,7 @@ from proxy.dialects import Dialect
 from proxy.dialects.child_errors import as_told
 from proxy.headers import to_client
 from proxy.limits.headers import rate_headers
-from proxy.sse import Tail, WholeFrames
+from proxy.sse import WholeFrames
 from proxy.upstream import Coming
 from proxy.usage.asked_usage import WithoutUsage
 from proxy.usage.counting import Counted
@@ -21,6 +21,9 @@ from proxy.usage.last_words import LastWords
 from proxy.usage.meter import Meter
 from proxy.watch import Cause, Watch
 from scheduler.protocol import Rate, Refused
+
+CONTENT_STORED = (b"x-corral-content-stored", b"true")
+"""Of teams that store prompts and answers."""
 
 
 class AnswerCut(Exception):
@@ -40,7 +43,7 @@ class Relay:
     """Begins with the first byte of the child's answer; until then nothing has been sent."""
 
     def __init__(self, reader: Reader, config: ProxyConfig, watch: Watch, meter: Meter) -> None:
-        self.tail = Tail()
+        self.tail = meter.tail()
         self.passed = 0
         """Bytes of the answer that have come from the child."""
         self.filtered = b""
@@ -150,11 +153,15 @@ class Relay:
             filtered=self.filtered,
             rate=self._rate,
         )
+        headers += self._said_of_content()
         self._watch.limit(self.config.slow_reader_timeout_seconds, Cause.SLOW_READER)
         self._started = True
         await self._reader.send(
             {"type": "http.response.start", "status": answer.status, "headers": headers}
         )
+
+    def _said_of_content(self) -> list[tuple[bytes, bytes]]:
+        return [CONTENT_STORED] if self._meter.keeps_content else []
 
     async def _send(self, part: bytes) -> None:
         self._watch.limit(self.config.slow_reader_timeout_seconds, Cause.SLOW_READER)

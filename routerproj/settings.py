@@ -15,6 +15,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from models_registry.downloads.addresses import parse_entries, parse_hosts
 from models_registry.remote_addresses import check_proxy
+from proxy.content.redacting import patterns_in
 from routerproj.admin_look import UNFOLD as UNFOLD
 from routerproj.databases import database_settings
 from routerproj.environment import Environment
@@ -195,6 +196,8 @@ CORRAL_UPSTREAM_PROXY = env.checked("CORRAL_UPSTREAM_PROXY", check=check_proxy)
 """By which remote servers are reached; empty: directly, whatever HTTP_PROXY says."""
 CORRAL_USAGE_JOURNAL = env.whole("CORRAL_USAGE_JOURNAL", default=1 << 30, least=64 << 10)
 """Bytes of usage that may wait for the database; beyond them nothing is answered."""
+CORRAL_CONTENT_REDACT = patterns_in(env.checked("CORRAL_CONTENT_REDACT", check=patterns_in))
+"""Regular expressions, one a line, of what is taken out of prompts and answers that are stored."""
 CORRAL_USAGE_ASK = env.flag("CORRAL_USAGE_ASK", default=True)
 """Servers that tell the tokens of a stream only when asked to are asked."""
 CORRAL_RECONNECT_WAIT = env.seconds("CORRAL_RECONNECT_WAIT", default=30.0)
@@ -219,6 +222,7 @@ CORRAL_JOB_MODULES = (
     "models_registry.downloads.jobs",
     "models_registry.index_jobs",
     "scheduler.tasks",
+    "proxy.content.jobs",
     "proxy.rollups.jobs",
 )
 """Importing them puts their jobs on the queues. Named here, so that no app names one above it."""

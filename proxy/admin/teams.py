@@ -21,7 +21,8 @@ class TeamAdmin(HistoryAdmin):
     list_filter = ["priority"]
     search_fields = ["name"]
     fields = [
-        "name", "weight", "priority", "allowed", "aliases", "member_scopes", "created_at",
+        "name", "weight", "priority", "allowed", "aliases", "member_scopes", "keeps_content",
+        "content_days", "created_at",
     ]  # fmt: skip
     readonly_fields = ["created_at"]
     inlines = [MembersInline, LimitsInline]

@@ -1,5 +1,6 @@
 """Who may use the gateway: teams, the people in them, and keys; and what they have used."""
 
+from proxy.models.content import UsageContent
 from proxy.models.keys import ApiKey, check_scopes, usable
 from proxy.models.limits import Limit
 from proxy.models.members import Membership
@@ -24,6 +25,7 @@ __all__ = [
     "Limit",
     "Membership",
     "Team",
+    "UsageContent",
     "UsageDay",
     "UsageHour",
     "UsageRecord",

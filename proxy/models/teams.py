@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from simple_history.models import HistoricalRecords
 
@@ -68,6 +69,17 @@ class Team(models.Model):
         default=usual,
         validators=[check_member_scopes],
         help_text="What its members may give keys that they make themselves.",
+    )
+    keeps_content = models.BooleanField(
+        "prompts and answers are stored",
+        default=False,
+        help_text="Redacted, and read by whoever has the permission. All members see that it is "
+        "so, and each answer says it (x-corral-content-stored).",
+    )
+    content_days = models.PositiveSmallIntegerField(
+        "days for which they are stored",
+        default=7,
+        validators=[MinValueValidator(1), MaxValueValidator(3650)],
     )
     created_at = models.DateTimeField(auto_now_add=True, editable=False)
 

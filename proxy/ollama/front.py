@@ -75,6 +75,7 @@ class Ollama:
         assert isinstance(relay, OllamaRelay)
         model = carriage.model = await self._parsing.model_in(carriage.body, None)
         carriage.meter.model = model
+        carriage.meter.reads(carriage.body)
         path = carriage.endpoint.path
         plan, translated = await self._planned(path, carriage.body, model)
         relay.ignored = plan.ignored

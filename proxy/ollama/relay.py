@@ -145,7 +145,8 @@ class OllamaRelay(Relay):
 
     def _own_headers(self) -> list[tuple[bytes, bytes]]:
         told = ((b"x-corral-ignored-options", self.ignored), (b"x-corral-filters", self.filtered))
-        return [*((name, value) for name, value in told if value), *self._rate]
+        said = [(name, value) for name, value in told if value]
+        return [*said, *self._said_of_content(), *self._rate]
 
     async def _send_error(self, status: int, words: str) -> None:
         if self._started:

@@ -9,15 +9,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from proxy.usage.counting import NOTHING, UNKNOWN, Counted, Seen, count, prompt_estimate
-from proxy.usage.record import LONGEST_CLIENT, Record
+from proxy.sse import Tail
+from proxy.usage.counting import (
+    NOTHING,
+    UNKNOWN,
+    WITHOUT_TEXT,
+    Counted,
+    Seen,
+    count,
+    prompt_estimate,
+)
+from proxy.usage.record import LONGEST_CLIENT, Content, Record
 from proxy.watch import Cause, Interrupted
 from scheduler.protocol import ERRORS, Refused
 
 if TYPE_CHECKING:
+    from proxy.body import Body
     from proxy.callers import Caller
+    from proxy.content.capture import Capture
     from proxy.dialects import Dialect
-    from proxy.sse import Tail
     from scheduler.client import Lease
 
 SWITCHED = 101
@@ -73,7 +83,14 @@ class Meter:
     """Writes one record for each try, once; after that it is silent. Whoever carries a request on
     for another takes it over with `hand_over`."""
 
-    def __init__(self, asking: Asking, write: Write, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        asking: Asking,
+        write: Write,
+        loop: asyncio.AbstractEventLoop,
+        capture: Capture | None = None,
+    ) -> None:
+        """`capture` for a team whose prompts and answers are stored."""
         self.id = secrets.token_hex(16)
         """Of this request alone, and the same for each of its tries."""
         self.asking = asking
@@ -82,6 +99,7 @@ class Meter:
         self.prompt: int | None = None
         """An estimate of its tokens; None where there is nothing to be read."""
         self._write = write
+        self._capture = capture
         self._loop = loop
         self._at = time.time()
         self._began = loop.time()
@@ -97,9 +115,19 @@ class Meter:
 
     # On its way ----------------------------------------------------------------------------------
 
-    def reads(self, size: int) -> None:
-        """A JSON body of so many bytes."""
-        self.prompt = prompt_estimate(size)
+    @property
+    def keeps_content(self) -> bool:
+        return self._capture is not None
+
+    def tail(self) -> Tail:
+        """What is to see the answer go by."""
+        return Tail() if self._capture is None else self._capture.answer
+
+    def reads(self, body: Body) -> None:
+        """A body of JSON."""
+        self.prompt = prompt_estimate(body.size)
+        if self._capture is not None:
+            self._capture.asks(body)
 
     def waits(self) -> None:
         self._waits_since = self._loop.time()
@@ -210,8 +238,15 @@ class Meter:
                 duration=self._since(self._began),
                 client=asking.client[:LONGEST_CLIENT].decode("latin-1"),
                 upstream=lease is not None,
+                content=self._content() if final and lease is not None else None,
             )
         )
+
+    def _content(self) -> Content | None:
+        if self._capture is None:
+            return None
+        is_text = self.asking.path not in WITHOUT_TEXT
+        return self._capture.content(is_stream=self._stream, is_text=is_text)
 
     def _record_id(self) -> str:
         """A conversation's is that of its stream: whoever reads it to its end in another process

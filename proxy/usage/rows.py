@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from proxy.models import UsageRecord
+from proxy.models import UsageContent, UsageRecord
 from proxy.usage.record import Record
 
 _LONGEST = {
@@ -41,6 +41,17 @@ def row_of(record: Record) -> UsageRecord:
     return row
 
 
-def _text(text: str, longest: int) -> str:
+def content_of(record: Record, row: UsageRecord) -> UsageContent | None:
+    """`row` is in the database already."""
+    content = record.content
+    if content is None:
+        return None
+    prompt, answer = _text(content.prompt), _text(content.answer)
+    return UsageContent(
+        usage=row, team_id=row.team_id, at=row.at, prompt=prompt, answer=answer, cut=content.cut
+    )
+
+
+def _text(text: str, longest: int | None = None) -> str:
     """NUL is no text for PostgreSQL."""
     return text.replace("\0", "")[:longest]

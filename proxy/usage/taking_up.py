@@ -22,11 +22,11 @@ from django.db import (
     transaction,
 )
 
-from proxy.models import UsageRecord
+from proxy.models import UsageContent, UsageRecord
 from proxy.rollups.raising import roll_up
 from proxy.usage.journal import SUFFIX
 from proxy.usage.record import Record, record_in
-from proxy.usage.rows import row_of
+from proxy.usage.rows import content_of, row_of
 
 logger = logging.getLogger(__name__)
 
@@ -162,4 +162,6 @@ def insert(records: Sequence[Record]) -> None:
             del by_id[id]
         rows = [row_of(record) for record in by_id.values()]
         UsageRecord.objects.bulk_create(rows)
+        contents = map(content_of, by_id.values(), rows)
+        UsageContent.objects.bulk_create(content for content in contents if content is not None)
         roll_up(rows)
