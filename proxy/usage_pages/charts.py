@@ -124,7 +124,7 @@ def _curve(scale: _Scale, values: Sequence[float]) -> Iterator[str]:
             drawing = False
             continue
         x, y = scale.x(at + 0.5), scale.y(value)
-        yield f"L{x:.1f} {y:.1f}" if drawing else f"M{x - 1:.1f} {y:.1f}h2"
+        yield f"L{x:.1f} {y:.1f}" if drawing else f"M{x - 3:.1f} {y:.1f}h6M{x:.1f} {y:.1f}"
         drawing = True
 
 

@@ -54,8 +54,12 @@ def labels_of(span: Span) -> list[str]:
     return [telling.moment(at, span.unit, span.zone) for at in span.units()]
 
 
-def tokens_by(question: Question, by: By, title: str, link: Link) -> Section:
-    """The greatest few over time, and what the others make together."""
+def tokens_by(
+    question: Question, by: By, title: str, link: Link, names: Mapping[str, str] | None = None
+) -> Section:
+    """The greatest few over time, and what the others make together. `names`: what people call
+    them, where that is something else."""
+    called = {**(names or {})}
     found = totals(question, by)
     shown = list(found)[:SHOWN]
     parts = _by_name(question.span, series(question, by, shown), shown)
@@ -64,14 +68,14 @@ def tokens_by(question: Question, by: By, title: str, link: Link) -> Section:
         parts[OTHERS] = [
             all_of_it - sum(part) for all_of_it, *part in zip(whole, *parts.values(), strict=True)
         ]
-    named = {name_of(name, by): values for name, values in parts.items()}
+    named = {called.get(name) or name_of(name, by): values for name, values in parts.items()}
     return over_time(
         question.span,
         f"tokens-by-{by}",
         title,
         "Tokens read and answered.",
         named,
-        meanings=_meanings(found, by, link),
+        meanings=_meanings(found, by, link, called),
         meanings_head=(str(by).capitalize(), *_TOLD),
         csv=f"series.csv?by={by}",
     )
@@ -85,11 +89,16 @@ def _by_name(span: Span, found: Series, names: Sequence[str]) -> dict[str, list[
     return values
 
 
-def _meanings(found: Totals, by: By, link: Link) -> list[Meaning]:
+def _meanings(found: Totals, by: By, link: Link, called: Mapping[str, str]) -> list[Meaning]:
     whole = sum(tokens(numbers) for numbers in found.values())
     items = list(found.items())
     shown = [
-        Meaning(slot, name_of(name, by), _told(numbers, whole), link(by, name) if name else "")
+        Meaning(
+            slot,
+            called.get(name) or name_of(name, by),
+            _told(numbers, whole),
+            link(by, name) if name else "",
+        )
         for slot, (name, numbers) in enumerate(items[:SHOWN])
     ]
     if others := [numbers for _, numbers in items[SHOWN:]]:

@@ -16,6 +16,9 @@ from proxy.models import UsageDay, UsageHour, UsageRecord
 from proxy.rollups.checking import check_day
 from proxy.rollups.figures import Grain
 from proxy.rollups.raising import roll_up
+from proxy.usage_pages.asking import By, Question
+from proxy.usage_pages.sight import Sight
+from proxy.usage_pages.spans import Span, Unit
 
 from .recorded import NOON, a_request, in_batches, many_requests, recorded
 
@@ -226,8 +229,15 @@ def test_the_sums_of_an_empty_database_are_right(capsys: pytest.CaptureFixture[s
     assert "1 days: 0 sums are wrong" in capsys.readouterr().out
 
 
-def test_sums_are_found_by_an_index() -> None:
-    rows = UsageDay.objects.filter(grain=Grain.EACH, team_id=3, start__gte=DAY).order_by()
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="how SQLite words its plans")
+@pytest.mark.parametrize("by", [[], [By.TEAM], [By.MODEL], [By.KEY]])
+@pytest.mark.parametrize(
+    "only", [{}, {By.TEAM: "red"}, {By.MODEL: "a"}, {By.KEY: "k"}, {By.TEAM: "red", By.MODEL: "a"}]
+)
+@pytest.mark.parametrize("sight", [Sight(everything=True), Sight(frozenset({1}), frozenset({"k"}))])
+def test_sums_are_found_by_an_index(by: list[By], only: dict[By, str], sight: Sight) -> None:
+    span = Span.around(DAY - timedelta(days=30), DAY, Unit.DAY)
 
-    if connection.vendor == "sqlite":
-        assert "USING INDEX usageday_team" in rows.explain()
+    rows = Question(sight, span, only).rows(UsageDay, by).filter(start__gte=DAY)
+
+    assert "SCAN" not in rows.explain()
