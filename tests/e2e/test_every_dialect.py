@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from tests.support.dialects import Said, Unsaid, Wish, ask
+from tests.support.dialects import Said, Unsaid, Wish, ask, chat
 from tests.support.gateway import Gateway
 from tests.support.speaking import SCHEMA, picture
 
@@ -84,6 +89,62 @@ def test_a_model_without_a_projector_takes_no_image(
         ask(speaking.client, dialect, SEEING, "alpha", stream=stream)
 
     assert refused.value.status == 400
+
+
+@pytest.fixture(scope="module")
+def canary() -> Iterator[tuple[str, list[str]]]:
+    """(its address, what was asked of it): a server of this machine's that nobody may be led to."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            body = base64.b64decode(picture())
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, name="canary")
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}", asked
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("dialect", CHATS)
+def test_nobody_is_led_to_an_address_by_an_image(
+    speaking: Gateway, canary: tuple[str, list[str]], dialect: str, stream: bool
+) -> None:
+    address, asked = canary
+    with pytest.raises(Unsaid, match="address") as refused:
+        ask(speaking.client, dialect, Wish(address=f"{address}/x.png"), "sees", stream=stream)
+
+    assert refused.value.status == 400
+    assert asked == []
+
+
+def test_a_child_would_go_there(speaking: Gateway, canary: tuple[str, list[str]]) -> None:
+    """Or the test before would prove nothing."""
+    address, asked = canary
+    ask(speaking.client, "chat", Wish(tokens=1), "sees", stream=False)
+    body = chat(Wish(address=f"{address}/would.png", tokens=1))
+    with socket.socket(socket.AF_UNIX) as child:
+        child.settimeout(60)
+        child.connect(speaking.control("acquire", preset="sees")["address"])
+        sent = json.dumps(body).encode()
+        child.sendall(
+            b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+            b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(sent) + sent
+        )
+        assert b" 200 " in child.recv(1 << 16).partition(b"\r\n")[0]
+
+    assert asked == ["/would.png"]
+    asked.clear()
 
 
 @pytest.mark.parametrize("dialect", CALLERS)

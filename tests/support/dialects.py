@@ -19,10 +19,18 @@ class Wish:
     text: str = "Hello"
     tokens: int = 4
     picture: str = ""
+    address: str = ""
+    """Of a picture that somebody would have to fetch."""
     tool: str = ""
     schema: Body | None = None
     stop: str = ""
     logprobs: bool = False
+
+    @property
+    def url(self) -> str:
+        """Of the picture, if there is one."""
+        held = f"data:image/png;base64,{self.picture}" if self.picture else ""
+        return self.address or held
 
 
 @dataclass
@@ -55,8 +63,7 @@ _STOPS = {
 
 def chat(wish: Wish) -> Body:
     content: Any = wish.text
-    if wish.picture:
-        url = f"data:image/png;base64,{wish.picture}"
+    if url := wish.url:
         image = {"type": "image_url", "image_url": {"url": url}}
         content = [{"type": "text", "text": wish.text}, image]
     body: Body = {"messages": [{"role": "user", "content": content}], "max_tokens": wish.tokens}
@@ -87,8 +94,7 @@ def completions(wish: Wish) -> Body:
 
 def responses(wish: Wish) -> Body:
     content: list[Body] = [{"type": "input_text", "text": wish.text}]
-    if wish.picture:
-        url = f"data:image/png;base64,{wish.picture}"
+    if url := wish.url:
         content.append({"type": "input_image", "image_url": url})
     body: Body = {
         "input": [{"role": "user", "content": content}],
@@ -110,8 +116,10 @@ def responses(wish: Wish) -> Body:
 
 def anthropic(wish: Wish) -> Body:
     content: Any = wish.text
-    if wish.picture:
+    if wish.url:
         source = {"type": "base64", "media_type": "image/png", "data": wish.picture}
+        if wish.address:
+            source = {"type": "url", "url": wish.address}
         content = [{"type": "text", "text": wish.text}, {"type": "image", "source": source}]
     body: Body = {"messages": [{"role": "user", "content": content}], "max_tokens": wish.tokens}
     if wish.tool:
@@ -139,8 +147,8 @@ def _ollama(wish: Wish) -> Body:
 
 def ollama_chat(wish: Wish) -> Body:
     message: Body = {"role": "user", "content": wish.text}
-    if wish.picture:
-        message["images"] = [wish.picture]
+    if wish.url:
+        message["images"] = [wish.address or wish.picture]
     body = {"messages": [message], **_ollama(wish)}
     if wish.tool:
         body["messages"].append({"role": "assistant", "content": BEGUN})
@@ -151,7 +159,7 @@ def ollama_chat(wish: Wish) -> Body:
 
 
 def ollama_generate(wish: Wish) -> Body:
-    images = {"images": [wish.picture]} if wish.picture else {}
+    images = {"images": [wish.address or wish.picture]} if wish.url else {}
     return {"prompt": wish.text, **images, **_ollama(wish)}
 
 
