@@ -35,7 +35,7 @@ MULTIPART = [(b"content-type", b'multipart/form-data; boundary="xyz"')]
 
 @pytest.mark.parametrize("path", FORWARDED)
 async def test_a_body_names_the_model_and_reaches_the_child_untouched(house, path):
-    body = json.dumps({"x": 1.0, "model": "m"}, indent=3).encode()
+    body = json.dumps({"x": 1.0, "model": "m", "messages": []}, indent=3).encode()
     async with house(answers) as h:
         exchange = await Exchange(h.app, path, body=body, query=b"a=b").end()
         (received,) = h.child.received
