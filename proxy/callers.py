@@ -58,3 +58,7 @@ class Caller:
     def may_use(self, names: Collection[str]) -> bool:
         """Whether a preset of these names, its own and its aliases, is there for it."""
         return not self.allowed or may_use(names, self.allowed)
+
+
+ANYBODY = Caller("")
+"""Who may see and use everything: the gateway itself."""

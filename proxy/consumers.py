@@ -8,6 +8,7 @@ import secrets
 import sys
 from collections.abc import Awaitable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from proxy import listing
@@ -29,6 +30,8 @@ from proxy.downloads import Downloads
 from proxy.endpoints import (
     APART,
     CONVERSING,
+    LOOKING,
+    MANAGING,
     METERED,
     OF_MODEL,
     Endpoint,
@@ -50,10 +53,12 @@ from proxy.ollama.managing import ModelManagement
 from proxy.ollama.relay import OllamaRelay
 from proxy.own_answers import OwnAnswers
 from proxy.parsing import Parsing
+from proxy.permissions import refuse_without_scope
 from proxy.queries import AWAY, database_away
 from proxy.relay import AnswerCut, Reader, Relay
 from proxy.remote.request import Asked
 from proxy.sockets import Sockets
+from proxy.standing import Standing
 from proxy.stickiness import sticky_of
 from proxy.streams import Streams
 from proxy.underway import UnderWay
@@ -99,6 +104,7 @@ class GatewayApp:
         self._carriers: Carriers | None = None
         self._redact = redactor(self._config.redacted)
         self._under_way = UnderWay()
+        self._standing = Standing(self._keys, self._under_way)
         self._management = ModelManagement(self._config, self._changes, self._under_way)
         self._outliving = Outliving()
         self._streams = Streams(self._config)
@@ -142,6 +148,7 @@ class GatewayApp:
                 caller = Caller("")
             else:
                 caller = await self._keys.identify(request.headers)
+                refuse_without_scope(caller, endpoint.kind)
             if endpoint.kind not in APART:
                 await self._own.answer(endpoint, caller, request)
                 return
@@ -154,9 +161,9 @@ class GatewayApp:
             await send_refusal(send, broken, dialect_of(path), "", request_id.encode())
             return
         if endpoint.kind is Kind.EVENTS:
-            await self._tell_events(request)
-        elif endpoint.kind is Kind.MANAGE:
-            await self._management(endpoint, request)
+            await self._tell_events(caller, request)
+        elif endpoint.kind in MANAGING:
+            await self._management(endpoint, caller, request)
         else:
             await self._forward(endpoint, caller, request)
 
@@ -165,6 +172,7 @@ class GatewayApp:
 
     async def close(self) -> None:
         """What abandoned answers still hold ends with the connection to the scheduler."""
+        await self._standing.close()
         await self._keys.close()
         await self._ollama.close()
         await self._models.close()
@@ -191,20 +199,24 @@ class GatewayApp:
         if self._carriers is None:
             self._carriers = carriers_of(self._config, self._scheduler, self._parsing, self._room)
             self._usage.start()
+            self._standing.begin()
             await self._scheduler.start()
         return self._carriers
 
-    async def _tell_events(self, request: Request) -> None:
+    async def _tell_events(self, caller: Caller, request: Request) -> None:
         """Raises AnswerCut to the server for a client that does not read."""
         task = asyncio.current_task()
         assert task is not None
         watch = Watch(task)
         watch.follow(request.receive, request.gone)
         watch.queued = True  # at a stop it ends at once
+        watch.key = caller.key
+        now = partial(self._keys.as_known, caller)
         send, told = request.send, request.id.encode()
         with self._under_way.one(watch):
             try:
-                await stream_events(await self._heard(), send, request.headers, told, watch)
+                events = await self._heard()
+                await stream_events(events, send, request.headers, told, watch, now)
             except Refused as refused:
                 await send_refusal(send, refused, dialect_of(request.scope["path"]), "", told)
 
@@ -214,17 +226,20 @@ class GatewayApp:
     async def _heard(self) -> ModelEvents:
         carriers = await self._started()
         if self._events is None:
-            self._events = ModelEvents(carriers.scheduler, self._listed, self._downloads)
+            self._events = ModelEvents(
+                carriers.scheduler, self._listed, self._models.names, self._downloads
+            )
         return self._events
 
-    async def _listed(self) -> list[Any]:
-        listed = await self._models.body((await self._started()).scheduler)
+    async def _listed(self, caller: Caller) -> list[Any]:
+        listed = await self._models.body((await self._started()).scheduler, caller)
         return list(listed["data"])
 
     async def _forward(self, endpoint: Endpoint, caller: Caller, request: Request) -> None:
         task = asyncio.current_task()
         assert task is not None
         watch = Watch(task)
+        watch.key = caller.key
         reader = Reader(request.send, request.id, endpoint.dialect)
         made = OllamaRelay if endpoint.kind is Kind.OLLAMA else Relay
         meter = self._meter(endpoint, caller, request, watch)
@@ -246,7 +261,7 @@ class GatewayApp:
         try:
             await carrying
         except Refused as refused:
-            told = await self._downloads.instead_of(refused, carriage.model)
+            told = await self._downloads.instead_of(refused, carriage.model, carriage.caller)
             carriage.meter.failed(told)
             await relay.fail(told, carriage.model)
         except Interrupted as interrupted:
@@ -309,7 +324,7 @@ class GatewayApp:
             asked=Asked(method, path, query, request.headers),
             meter=carriage.meter,
             sticky=sticky_of(request.headers, carriage.caller.team, body),
-            kind="get" if carriage.endpoint.kind is Kind.LOOK else "post",
+            kind="get" if carriage.endpoint.kind in LOOKING else "post",
             is_json=form is None and not carriage.in_query,
             form=form,
             conversation=await self._conversation(carriage, body),
@@ -342,6 +357,7 @@ class GatewayApp:
 
         task = self._outliving.begin(carry, "conversation")
         watch = Watch(task)
+        watch.key = carriage.caller.key
         reader = Reader(handover.put, order.id, carriage.endpoint.dialect)
         meter = carriage.meter.hand_over()
         relay = Relay(reader, handed_over(config), watch, meter)

@@ -8,6 +8,7 @@ from typing import Any
 
 from models_registry.downloads import asking, shown
 from models_registry.models import Download
+from proxy.callers import Caller
 from proxy.offered import TEXT
 from proxy.queries import DatabaseThread, Remembered, Shared
 from scheduler.protocol import Refused
@@ -36,8 +37,8 @@ class Downloads:
         """Of those that were being fetched: whether they are there now."""
         return await self._thread.run(lambda: _are_there(names))
 
-    async def instead_of(self, refused: Refused, model: str) -> Refused:
-        """A model that is being fetched is not unknown: who asks is told how far it is."""
+    async def instead_of(self, refused: Refused, model: str, caller: Caller) -> Refused:
+        """A model that is being fetched is not unknown: who may use it is told how far it is."""
         if refused.code != "model_not_found" or not model:
             return refused
         try:
@@ -46,7 +47,9 @@ class Downloads:
             logger.warning("whether %s is being downloaded is not known: %s", model, error)
             return refused
         found = next((row for row in rows if model in (row.name, row.target)), None)
-        return refused if found is None else downloading(found)
+        if found is None or not caller.may_use((found.name,)):
+            return refused
+        return downloading(found)
 
     async def close(self) -> None:
         await self._rows.close()

@@ -18,6 +18,7 @@ class Kind(StrEnum):
 
     FORWARD = auto()  # a child: the body names the model, and it counts as use
     LOOK = auto()  # a child, and it takes no slot and counts as no use (A8)
+    CONTROL = auto()  # a child, by an answer under way: it takes no slot either
     MODELS = auto()
     MODEL = auto()
     EVENTS = auto()
@@ -34,15 +35,19 @@ class Kind(StrEnum):
     LOOKUP = auto()
     OLLAMA = auto()  # a child, to whom it is translated
     OLLAMA_SAYS = auto()  # the gateway, in Ollama's words
+    OLLAMA_RUNS = auto()  # the same of what is loaded
     MANAGE = auto()  # what clients of Ollama change
+    PULL = auto()  # likewise, but for what is there already
 
 
-CARRIED = frozenset({Kind.FORWARD, Kind.LOOK, Kind.OLLAMA})
+LOOKING = frozenset({Kind.LOOK, Kind.CONTROL})
+CARRIED = frozenset({Kind.FORWARD, *LOOKING, Kind.OLLAMA})
 """What a child answers."""
 METERED = frozenset({Kind.FORWARD, Kind.OLLAMA})
 """What a model works for: each such request is recorded."""
 CONVERSING = frozenset({Kind.RESUME, Kind.STOP, Kind.LOOKUP})
-APART = frozenset({*CARRIED, *CONVERSING, Kind.EVENTS, Kind.MANAGE})
+MANAGING = frozenset({Kind.MANAGE, Kind.PULL})
+APART = frozenset({*CARRIED, *CONVERSING, *MANAGING, Kind.EVENTS})
 """What is answered in another way than by one JSON document of the gateway's own."""
 
 
@@ -121,10 +126,9 @@ RESUMABLE = frozenset(
 FORMS = ("/v1/audio/transcriptions", "/audio/transcriptions")
 LOOKS = ("/slots", "/lora-adapters")
 OLLAMAS = ("/api/chat", "/api/generate", "/api/embed", "/api/embeddings")
-OLLAMA_SAYS = ("/api/version", "/api/status", "/api/tags", "/api/ps")
+OLLAMA_SAYS = ("/api/version", "/api/status", "/api/tags")
 BLOBS = "/api/blobs/"
 MANAGED = (
-    ("/api/pull", "POST"),
     ("/api/create", "POST"),
     ("/api/copy", "POST"),
     ("/api/delete", "DELETE"),
@@ -175,7 +179,7 @@ def _endpoints() -> Iterator[Endpoint]:
     for path in LOOKS:
         yield _endpoint(Kind.LOOK, path)
     for path in CONTROLS:
-        yield _endpoint(Kind.LOOK, path, ("POST",))
+        yield _endpoint(Kind.CONTROL, path, ("POST",))
     yield _endpoint(Kind.MODELS, "/v1/models")
     yield _endpoint(Kind.MODELS, "/models")
     yield _endpoint(Kind.LOAD, "/models/load", ("POST",))
@@ -188,6 +192,8 @@ def _endpoints() -> Iterator[Endpoint]:
     for path in OLLAMA_SAYS:
         yield _endpoint(Kind.OLLAMA_SAYS, path)
     yield _endpoint(Kind.OLLAMA_SAYS, "/api/show", ("POST",))
+    yield _endpoint(Kind.OLLAMA_RUNS, "/api/ps")
+    yield _endpoint(Kind.PULL, "/api/pull", ("POST",))
     for path, method in MANAGED:
         yield _endpoint(Kind.MANAGE, path, (method,))
     yield _endpoint(Kind.PROPS, "/props")

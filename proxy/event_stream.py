@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import msgspec
+
 from proxy.answers import Send
+from proxy.callers import Caller
+from proxy.dialects.llamacpp import error_answer
 from proxy.event_words import Part
 from proxy.events import ModelEvents
+from proxy.forwarding import key_ended
 from proxy.headers import RawHeaders
 from proxy.relay import AnswerCut
 from proxy.watch import Cause, Interrupted, Watch
@@ -37,19 +44,35 @@ class EventStream:
 
 
 async def stream_events(
-    events: ModelEvents, send: Send, headers: RawHeaders, request_id: bytes, watch: Watch
+    events: ModelEvents,
+    send: Send,
+    headers: RawHeaders,
+    request_id: bytes,
+    watch: Watch,
+    caller: Callable[[], Caller],
 ) -> None:
-    """Until the client leaves or the gateway stops. Raises Refused while nothing has been sent, and
-    AnswerCut for a client that does not read."""
+    """Until the client leaves, its key ends or the gateway stops. Raises Refused while nothing has
+    been sent, and AnswerCut for a client that does not read."""
     stream = EventStream(send, request_id)
     last = dict(headers).get(b"last-event-id", b"").decode("latin-1")
     try:
-        await events.tell(stream, last, watch)
+        await events.tell(stream, last, watch, caller)
     except Interrupted as interrupted:
         if interrupted.cause is Cause.SLOW_READER:
             raise AnswerCut("a reader of events does not read") from None
+        if interrupted.cause is Cause.KEY_ENDED:
+            await _say_that_the_key_ended(stream, send)
+            return
         if interrupted.cause is not Cause.SHUTDOWN:
             return
         if not stream.begun:
             raise Refused("shutting_down", "The gateway is shutting down.") from None
         await send({"type": "http.response.body", "body": b""})
+
+
+async def _say_that_the_key_ended(stream: EventStream, send: Send) -> None:
+    """An event `error`, and the end. Raises Refused while nothing has been sent."""
+    if not stream.begun:
+        raise key_ended() from None
+    told = msgspec.json.encode(error_answer(key_ended(), "").body)
+    await send({"type": "http.response.body", "body": b"event: error\ndata: %b\n\n" % told})

@@ -6,7 +6,7 @@ measuring) stands in `detail`, and memory in `memory`, beside the words it knows
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -57,6 +57,21 @@ class Part:
 
     def __init__(self, *events: tuple[Event, str]) -> None:
         self._events = events
+
+    @property
+    def removes(self) -> bool:
+        return any(event["event"] == "model_remove" for event, _ in self._events)
+
+    def only(self, may_see: Callable[[str], bool]) -> Part | None:
+        """What is told of models of which it is true, and of all together; None without any."""
+        kept = [
+            (event, id)
+            for event, id in self._events
+            if event["model"] == "*" or may_see(event["model"])
+        ]
+        if len(kept) == len(self._events):
+            return self
+        return Part(*kept) if kept else None
 
     @cached_property
     def frames(self) -> bytes:

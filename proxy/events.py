@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from django.db import Error as DatabaseError
 
+from proxy.callers import Caller
 from proxy.downloads import Downloads
 from proxy.event_words import Event, Part, download_events, events_of, snapshot_event
 from proxy.watch import Cause, Watch
@@ -33,8 +34,10 @@ ASK_AGAIN_SECONDS = 1.0
 
 NOTHING = Part()
 
-Models = Callable[[], Awaitable[list[Any]]]
-"""The entries of GET /models. Raises Refused."""
+Models = Callable[[Caller], Awaitable[list[Any]]]
+"""The entries of GET /models for a caller. Raises Refused."""
+Names = Callable[[], Awaitable[Mapping[str, tuple[str, ...]]]]
+"""By preset, all its names."""
 
 
 class Listener(Protocol):
@@ -70,9 +73,12 @@ class _Reader:
 class ModelEvents:
     """It listens from the first reader on."""
 
-    def __init__(self, scheduler: SchedulerClient, models: Models, downloads: Downloads) -> None:
+    def __init__(
+        self, scheduler: SchedulerClient, models: Models, names: Names, downloads: Downloads
+    ) -> None:
         self._scheduler = scheduler
         self._models = models
+        self._names = names
         self._downloads = downloads
         self._readers: set[_Reader] = set()
         self._kept: deque[tuple[int, Part]] = deque(maxlen=KEPT)
@@ -88,9 +94,12 @@ class ModelEvents:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def tell(self, listener: Listener, last: str, watch: Watch) -> None:
+    async def tell(
+        self, listener: Listener, last: str, watch: Watch, caller: Callable[[], Caller]
+    ) -> None:
         """Everything as it is, or what has happened after the event with the id `last`; then what
-        happens, until the watch interrupts it. Raises Refused before `begin`, and Interrupted."""
+        happens, until the watch interrupts it: of what the `caller` may use at that time. Raises
+        Refused before `begin`, and Interrupted."""
         self._listen()
         await self._until_heard()
         reader = _Reader()
@@ -98,41 +107,53 @@ class ModelEvents:
         self._readers.add(reader)  # from here on nothing escapes it
         try:
             with watch:
-                first = [await self._everything()] if missed is None else missed
+                first = [await self._everything(caller())] if missed is None else missed
                 await listener.begin()
                 for part in first:
-                    await self._tell(listener, part, watch)
+                    await self._tell(listener, await self._as_seen(part, caller()), watch)
                 while True:
-                    await self._tell(listener, await self._next(reader), watch)
+                    await self._tell(listener, await self._next(reader, caller), watch)
         finally:
             self._readers.discard(reader)
 
-    async def _tell(self, listener: Listener, part: Part, watch: Watch) -> None:
+    async def _tell(self, listener: Listener, part: Part | None, watch: Watch) -> None:
+        if part is None:
+            return
         watch.limit(KEEP_ALIVE_SECONDS * 4, Cause.SLOW_READER)
         await listener.tell(part)
         watch.no_limit()
 
-    async def _next(self, reader: _Reader) -> Part:
+    async def _next(self, reader: _Reader, caller: Callable[[], Caller]) -> Part | None:
         try:
             async with asyncio.timeout(KEEP_ALIVE_SECONDS):
                 told = await reader.parts.get()
         except TimeoutError:
             return NOTHING
         if not reader.behind:
-            return told
+            return await self._as_seen(told, caller())
         reader.behind = False
         try:
-            return await self._everything()
+            return await self._everything(caller())
         except Refused:
             reader.behind = True  # the scheduler is away again: at the next sign of it
             return NOTHING
 
     # What there is to tell ---------------------------------------------------------------
 
-    async def _everything(self) -> Part:
+    async def _everything(self, caller: Caller) -> Part:
         """Its id first: what happens meanwhile is told twice rather than not at all."""
         id = self._id(self._number)
-        return Part((snapshot_event(await self._models()), id))
+        return Part((snapshot_event(await self._models(caller)), id))
+
+    async def _as_seen(self, part: Part, caller: Caller) -> Part | None:
+        """None for what is not told them. Of a model that has gone nobody knows any more which
+        names it had: who sees some models only is told everything anew."""
+        if not caller.allowed:
+            return part
+        if part.removes:
+            return await self._everything(caller)
+        names = await self._names()
+        return part.only(lambda model: caller.may_use(names.get(model, (model,))))
 
     def _missed(self, last_id: str) -> list[Part] | None:
         """What happened after the event that the client names; None when that cannot be told."""

@@ -20,6 +20,7 @@ from proxy.parsing import Parsing
 from proxy.relay import Relay
 from proxy.remote.client import RemoteClient
 from proxy.remote.request import Asked, refuse_what_came_back, via_of
+from proxy.scopes import Scope
 from proxy.upstream import Answer, UpstreamFailed
 from proxy.usage.asked_usage import PATHS
 from proxy.usage.meter import Meter
@@ -34,7 +35,8 @@ class Order:
     """What is to be carried. `id` is what the client knows it by, `head` the request's head as the
     child gets it but for its end, `asked` what the client sent of it, `sticky` who goes to the same
     instance each time. `form` is the Content-Type of a multipart form, None for another body.
-    `keep_alive` is for how many seconds the client wishes the model kept, None without a wish."""
+    `keep_alive` is for how many seconds the client wishes the model kept, None without a wish; it
+    is heard of those who may load."""
 
     id: str
     head: bytes
@@ -137,7 +139,7 @@ class Forwarding:
 
     async def _acquire(self) -> Lease:
         lease = await self._asked_for()
-        if self._order.keep_alive is not None:
+        if self._order.keep_alive is not None and Scope.LOAD in self._order.caller.scopes:
             lease.keep(self._order.caller.team, self._order.keep_alive)
         return lease
 
@@ -160,6 +162,7 @@ class Forwarding:
                     request=order.id,
                     sticky=order.sticky,
                     own=caller.own_names(order.model),
+                    allowed=caller.allowed,
                     conversation=order.conversation,
                     charge=charge,
                 )
@@ -306,8 +309,17 @@ def interruption(interrupted: Interrupted, config: ProxyConfig) -> Refused | Non
         case Cause.ANSWER_LIMIT:
             seconds = config.answer_timeout_seconds
             return Refused("answer_timeout", f"The answer took longer than {seconds:g} s.")
+        case Cause.KEY_ENDED:
+            return key_ended()
         case Cause.SHUTDOWN:
             return Refused(
                 "shutting_down", "The gateway is shutting down.", retry_after_seconds=5.0
             )
     return None
+
+
+def key_ended() -> Refused:
+    return Refused(
+        "invalid_api_key",
+        "This API key was revoked, or has expired, while the request waited or was open.",
+    )

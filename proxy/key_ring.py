@@ -99,10 +99,30 @@ class KeyRing:
         await self._reader.close()
         await self._last_uses.close()
 
+    async def look(self) -> bool:
+        """Whether the keys are known as they are from now on; while the database fails nothing new
+        is known of any."""
+        try:
+            async with asyncio.timeout(LOOKUP_SECONDS):
+                await self._look_up.ask()
+        except (DatabaseError, TimeoutError):
+            return False
+        return True
+
+    def stands(self, public_id: str) -> bool:
+        """Whether the key was usable at the last look, and has not expired since."""
+        known = self._table.keys.get(public_id)
+        return known is not None and not _expired(known)
+
+    def as_known(self, caller: Caller) -> Caller:
+        """What its key says at the last look, if that has it."""
+        known = self._table.keys.get(caller.key)
+        return caller if known is None else known.caller
+
     def _fits(self, known: Known, secret: bytes) -> bool:
         """Takes the same time for a wrong id and a wrong secret."""
         same = hmac.compare_digest(known.digest, secret_digest(secret, self._pepper))
-        return same and (known.expires_at is None or time.time() < known.expires_at)
+        return same and not _expired(known)
 
     def _plain_digest(self, key: bytes) -> str:
         """Empty for a key that is none of the settings'."""
@@ -146,3 +166,8 @@ class KeyRing:
         default = self._rows.caller_of(DEFAULT_TEAM, OF_SETTINGS)
         self._table = _Table(begun, keys, default, read_limits())
         return self._table
+
+
+def _expired(known: Known) -> bool:
+    """By the wall clock, by which people have set it."""
+    return known.expires_at is not None and known.expires_at <= time.time()

@@ -7,7 +7,7 @@ has no word for (draining, stopping, queued) stands in `status.detail`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,15 +15,16 @@ import msgspec
 
 from models_registry.names import Names
 from models_registry.near_names import near_names
+from proxy.callers import ANYBODY, Caller
 from proxy.conf import ProxyConfig
 from proxy.downloads import Downloads
 from proxy.offered import Offer, Offered, problem_told
 from proxy.queries import DatabaseThread, Remembered, Shared
+from proxy.scopes import Scope
 from scheduler.client import SchedulerClient
 from scheduler.protocol import (
     Failure,
     InstanceState,
-    OwnNames,
     QueueEntry,
     Refused,
     SnapshotState,
@@ -61,29 +62,36 @@ class ModelList:
         self._thread = DatabaseThread("model-list")
         self._presets = Remembered(Shared(self._thread, Offer().presets, SPACING_SECONDS))
 
-    async def body(self, scheduler: SchedulerClient) -> dict[str, Any]:
-        """Raises Refused when the scheduler is away, or the database from the start on."""
+    async def body(self, scheduler: SchedulerClient, caller: Caller = ANYBODY) -> dict[str, Any]:
+        """Raises Refused when the database is away from the start on, or the scheduler, which is
+        asked for those who may read."""
         presets = await self._presets.ask()
         coming = await self._downloads.entries()
-        live = Live.of(await snapshot(scheduler))  # last: it is true for a moment only
-        listed = [live.entry(each) for each in presets if each.listed]
+        mine = [each for each in presets if each.listed and caller.may_use(each.names)]
         there = {each.name for each in presets}
-        more = [coming[name] for name in sorted(coming) if name not in there]
-        return {"object": "list", "data": [*listed, *more]}
+        new = sorted(name for name in coming if name not in there and caller.may_use((name,)))
+        if Scope.READ in caller.scopes:
+            live = Live.of(await snapshot(scheduler))  # last: it is true for a moment only
+            listed = [*map(live.entry, mine), *(coming[name] for name in new)]
+        else:
+            listed = [*(each.entry for each in mine), *(_quiet(coming[name]) for name in new)]
+        return {"object": "list", "data": listed}
 
     async def one(
-        self, scheduler: SchedulerClient, name: str, own: OwnNames
+        self, scheduler: SchedulerClient, name: str, caller: Caller
     ) -> dict[str, Any] | msgspec.Raw:
         """What a request for `name` would get, listed or not. Raises Refused `model_not_found`
         too."""
-        found = await self._meant(name, own)
+        found = await self._meant(name, caller)
+        if Scope.READ not in caller.scopes:
+            return found.entry if isinstance(found, Offered) else _quiet(found)
         if not isinstance(found, Offered):
             return found
         return Live.of(await snapshot(scheduler)).entry(found)
 
-    async def find(self, name: str, own: OwnNames) -> Offered:
+    async def find(self, name: str, caller: Caller) -> Offered:
         """The preset that answers requests for `name`. Raises Refused."""
-        found = await self._meant(name, own)
+        found = await self._meant(name, caller)
         if not isinstance(found, Offered):
             raise Refused(
                 "model_downloading", f"{name!r} is being fetched.", retry_after_seconds=5.0
@@ -94,18 +102,25 @@ class ModelList:
         """By name, listed or not."""
         return await self._presets.ask()
 
-    async def _meant(self, name: str, own: OwnNames) -> Offered | dict[str, Any]:
-        """An entry of the list for what is being fetched. Raises Refused."""
+    async def names(self) -> dict[str, tuple[str, ...]]:
+        """By preset, all its names."""
+        return {each.name: each.names for each in await self._presets.ask()}
+
+    async def _meant(self, name: str, caller: Caller) -> Offered | dict[str, Any]:
+        """An entry of the list for what is being fetched. Raises Refused, in the same words for
+        what is not there and for what the caller may not use."""
+        own = caller.own_names(name)
         presets = {each.name: each for each in await self._presets.ask()}
         coming = await self._downloads.entries()
         aliases = {alias: each.name for each in presets.values() for alias in each.aliases}
         names = Names(presets, aliases, coming)
         meant = names.meant(name, exact=own.exact, wildcard=own.wildcard, default=own.default)
         found = presets.get(names.preset(meant) or "")
-        if found is None and meant in coming:
+        if found is None and meant in coming and caller.may_use((meant,)):
             return coming[meant]
-        if found is None:
-            near = near_names(meant, names.written())
+        if found is None or not caller.may_use(found.names):
+            meant = meant if found is None else name
+            near = near_names(meant, [*_written(names, presets, caller)])
             meaning = f"did you mean {' or '.join(near)}? " if near else ""
             raise Refused(
                 "model_not_found",
@@ -150,6 +165,19 @@ class Live:
             return {**preset.entry, "status": status}
         reported = _reported(instance.meta) if instance.meta else {}
         return {**preset.entry, **reported, "status": _running(preset, instance)}
+
+
+def _written(names: Names, presets: Mapping[str, Offered], caller: Caller) -> Iterator[str]:
+    """What the caller may write."""
+    for name in names.written():
+        preset = presets.get(names.preset(name) or "")
+        if preset is None or caller.may_use(preset.names):
+            yield name
+
+
+def _quiet(entry: dict[str, Any]) -> dict[str, Any]:
+    """Without what becomes of it."""
+    return {name: value for name, value in entry.items() if name != "status"}
 
 
 def props(config: ProxyConfig) -> dict[str, Any]:

@@ -55,6 +55,11 @@ class Offered:
     unloaded: msgspec.Raw
     remote: bool = False
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All by which somebody may be allowed to use it."""
+        return (self.name, *self.aliases)
+
 
 Files = tuple[str, str, str]
 """Paths of a model, its projector and its draft model; empty where there is none."""

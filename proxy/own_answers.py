@@ -18,7 +18,6 @@ from proxy.model_changes import ModelChanges
 from proxy.model_loading import ModelLoading
 from proxy.ollama.front import Ollama
 from proxy.reloading import Reload, reload_asked
-from proxy.scopes import Scope
 from proxy.underway import UnderWay
 from scheduler.client import SchedulerClient
 from scheduler.protocol import Refused
@@ -49,7 +48,7 @@ class OwnAnswers:
         self._keys = keys
         self._metrics = metrics
         self._scheduler = scheduler
-        self._loading = ModelLoading(config, changes.asker_of)
+        self._loading = ModelLoading(config)
         self._reload = Reload()
 
     async def close(self) -> None:
@@ -59,12 +58,6 @@ class OwnAnswers:
         """Raises Refused."""
         status = 200
         if endpoint.kind is Kind.METRICS:
-            if Scope.METRICS not in caller.scopes:
-                raise Refused(
-                    "permission_denied",
-                    "This key may not see the figures of all teams: that takes the scope metrics. "
-                    "Those of one model are at /metrics?model=NAME.",
-                )
             await send_text(
                 request.send, await self._metrics.page(), CONTENT_TYPE, request.id.encode()
             )
@@ -87,20 +80,19 @@ class OwnAnswers:
             case Kind.REMOVE:
                 return await self._changes.remove(request.headers, query)
             case Kind.LOAD:
-                return await self._loading.load(await self._scheduler(), request.receive)
+                return await self._loading.load(await self._scheduler(), caller, request.receive)
             case Kind.UNLOAD:
-                scheduler = await self._scheduler()
-                return await self._loading.unload(scheduler, request.headers, request.receive)
-            case Kind.OLLAMA_SAYS:
+                return await self._loading.unload(await self._scheduler(), caller, request.receive)
+            case Kind.OLLAMA_SAYS | Kind.OLLAMA_RUNS:
                 return await self._ollama.say(endpoint, caller, request, self._scheduler)
             case Kind.PROPS:
                 return listing.props(self._config)
             case Kind.MODEL:
                 name = model_named(endpoint.path)
-                return await self._models.one(await self._scheduler(), name, caller.own_names(name))
+                return await self._models.one(await self._scheduler(), name, caller)
         if reload_asked(query):
             await self._reload.done()
-        return await self._models.body(await self._scheduler())
+        return await self._models.body(await self._scheduler(), caller)
 
     async def _ready(self) -> tuple[int, Any]:
         if self._under_way.draining.is_set():

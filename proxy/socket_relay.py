@@ -8,11 +8,12 @@ from typing import Any, Literal
 
 from proxy.attempts import broken_off
 from proxy.child_socket import BROKEN, GOING_AWAY, ChildClosed, ChildSocket
-from proxy.client_socket import RESTART, ClientClosed, ClientSocket, Closing
+from proxy.client_socket import RESTART, ClientClosed, ClientSocket, Closing, closing_for
 from proxy.conf import ProxyConfig
+from proxy.forwarding import key_ended
 from proxy.usage.meter import Meter
 from proxy.usage.said import SaidUsage
-from proxy.watch import Interrupted, Watch
+from proxy.watch import Cause, Interrupted, Watch
 from scheduler.client import Lease
 
 LAST_WORDS_SECONDS = 1.0
@@ -93,8 +94,9 @@ class SocketRelay:
             raise AssertionError("each of them ends by raising")
         except Ending as ending:
             return ending
-        except Interrupted:  # by the shutdown, after its timeout: nothing else is set any more
-            return Ending("nobody", STOPPING)
+        except Interrupted as interrupted:  # nothing else is set any more
+            ended = interrupted.cause is Cause.KEY_ENDED
+            return Ending("nobody", closing_for(key_ended()) if ended else STOPPING)
         finally:
             for task in tasks:
                 task.cancel()

@@ -7,12 +7,14 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
 
 from proxy.addressing import MOST_FIELDS, address_query, autoload_asked
 from proxy.answers import Send
 from proxy.attempts import Attempts
+from proxy.callers import ANYBODY
 from proxy.child_socket import ChildRefused, ChildSocket, open_to
 from proxy.client_socket import ClientClosed, ClientSocket
 from proxy.conf import ProxyConfig
@@ -30,6 +32,7 @@ from proxy.headers import (
 )
 from proxy.key_ring import KeyRing
 from proxy.keys import has_key
+from proxy.permissions import refuse_without_scope
 from proxy.relay import AnswerCut
 from proxy.socket_relay import STOPPING, SocketRelay
 from proxy.underway import UnderWay
@@ -125,6 +128,8 @@ class Sockets:
     async def _carry(self, client: ClientSocket, watch: Watch) -> None:
         arrived = watch.loop.time()
         caller = await self._keys.identify(client.identifying_headers)
+        refuse_without_scope(caller, Kind.FORWARD)
+        watch.key, watch.listens = caller.key, True
         agent = dict(client.headers).get(b"user-agent", b"")
         asking = Asking(client.request_id, client.path, dialect_of(client.path), caller, agent)
         meter = Meter(asking, self._usage.write, watch.loop)
@@ -149,7 +154,7 @@ class Sockets:
         try:
             lease, child = await self._opened(client, meter, arrived, watch)
         except Refused as refused:
-            raise await self._downloads.instead_of(refused, model) from refused
+            raise await self._downloads.instead_of(refused, model, meter.asking.caller) from refused
         try:
             await client.unfollow()
             with watch:
@@ -214,6 +219,7 @@ class Sockets:
                     request=client.request_id,
                     own=caller.own_names(meter.model),
                     charge=Charge(caller.limits, meter.id),
+                    allowed=caller.allowed,
                 )
         finally:
             watch.queued = False
@@ -223,13 +229,17 @@ class Sockets:
     # What happens to models --------------------------------------------------------------------
 
     async def _tell_events(self, client: ClientSocket, watch: Watch) -> None:
+        caller = ANYBODY
         if has_key(client.identifying_headers) or await client.person() is None:
-            await self._keys.identify(client.identifying_headers)
+            caller = await self._keys.identify(client.identifying_headers)
+            refuse_without_scope(caller, Kind.EVENTS)
         watch.queued = True  # at a stop it ends at once
+        watch.key, watch.listens = caller.key, True
         listener = _EventSocket(client)
         client.follow(watch, listens=True)
         events = await self._events()
-        await events.tell(listener, _last_event(client.query), watch)
+        now = partial(self._keys.as_known, caller)
+        await events.tell(listener, _last_event(client.query), watch, now)
 
 
 class _EventSocket:

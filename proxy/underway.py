@@ -26,6 +26,9 @@ class UnderWay:
         if self.draining.is_set():
             raise Refused("shutting_down", "The gateway is shutting down.", retry_after_seconds=5.0)
 
+    def watches(self) -> list[Watch]:
+        return list(self._watches)
+
     @contextmanager
     def one(self, watch: Watch) -> Iterator[None]:
         """As long as the block runs it is waited for. The watch is closed after it."""

@@ -27,6 +27,7 @@ class Cause(StrEnum):
     ANSWER_LIMIT = auto()
     SLOW_READER = auto()  # the client does not take what is sent
     SHUTDOWN = auto()
+    KEY_ENDED = auto()  # the key that let it in is revoked, or has expired
 
 
 class Interrupted(Exception):
@@ -49,6 +50,10 @@ class Watch:
         self.cause: Cause | None = None
         self.queued = False
         """Waiting for a lease: nothing is lost when such a request ends at once."""
+        self.key = ""
+        """The public id of the key that let it in; empty without one."""
+        self.listens = False
+        """It stays open for as long as its client likes: what it may not outlive is its key."""
         self.unattended = False
         """Its client has gone, and the scheduler keeps its lease: nothing is lost either."""
         self._task = task

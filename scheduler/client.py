@@ -15,6 +15,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from models_registry.allowing import Allowed
+
 from .calling import call as call
 from .calling import unavailable
 from .charging import NO_CHARGE, Charge
@@ -131,10 +133,12 @@ class SchedulerClient:
         own: OwnNames = NO_OWN_NAMES,
         conversation: Conversation | None = None,
         charge: Charge = NO_CHARGE,
+        allowed: Allowed = (),
     ) -> Lease:
         """Waits until the model is loaded and has a slot free. Raises Refused. `request` is what
         the client knows it by (at most 128 printable characters); those of one `sticky` come to the
-        same one of several instances; `own` is where the caller's own aliases lead.
+        same one of several instances; `own` is where the caller's own aliases lead, `allowed`
+        which presets there are for it.
 
         Cancelling the call leaves the queue. A scheduler that goes away meanwhile is asked again,
         with the place of the first arrival, if it is back within the reconnect wait.
@@ -162,6 +166,7 @@ class SchedulerClient:
                 charge.id,
                 charge.prompt,
                 charge.cap,
+                allowed,
             )
             try:
                 return await self._leased(connection, ask, conversation)
@@ -231,12 +236,14 @@ class SchedulerClient:
     async def figures(self) -> FiguresState:
         return msgspec.convert(await self._call(Figures), FiguresState)
 
-    async def load(self, preset: str, *, wait: bool = False) -> dict[str, Any]:
+    async def load(
+        self, preset: str, *, wait: bool = False, allowed: Allowed = ()
+    ) -> dict[str, Any]:
         """Queued, or with `wait` loaded, however long that takes. Raises Refused."""
         if not wait:
-            return await self._call(lambda id: Load(id, preset))
+            return await self._call(lambda id: Load(id, preset, allowed=allowed))
         connection = await self._within(CALL_SECONDS)
-        ask = Load(connection.next_id(), preset, wait=True)
+        ask = Load(connection.next_id(), preset, wait=True, allowed=allowed)
         try:
             return await connection.ask(ask)
         except ConnectionLost:
@@ -245,14 +252,21 @@ class SchedulerClient:
             connection.tell(Cancel(connection.next_id(), ask.id))
             raise
 
-    async def unload(self, preset: str, *, force: bool = False) -> dict[str, Any]:
-        return await self._call(lambda id: Unload(id, preset, force))
+    async def unload(
+        self, preset: str, *, force: bool = False, allowed: Allowed = ()
+    ) -> dict[str, Any]:
+        return await self._call(lambda id: Unload(id, preset, force, allowed))
 
     async def keep(
-        self, preset: str, tenant: str, seconds: float, own: OwnNames = NO_OWN_NAMES
+        self,
+        preset: str,
+        tenant: str,
+        seconds: float,
+        own: OwnNames = NO_OWN_NAMES,
+        allowed: Allowed = (),
     ) -> None:
         """The tenant's wish (protocol.Keep). Raises Refused."""
-        await self._call(lambda id: Keep(id, preset, seconds, tenant, own))
+        await self._call(lambda id: Keep(id, preset, seconds, tenant, own, allowed))
 
     async def reload(self, revision: int = 0) -> dict[str, Any]:
         return await self._call(lambda id: Reload(id, revision))

@@ -22,7 +22,9 @@ from proxy.ollama.telling import Object, Telling, told_at
 from proxy.ollama.vectors import Vectors
 from proxy.ollama.wire import Show, decoded
 from proxy.parsing import Parsing
+from proxy.permissions import lacks
 from proxy.remote.request import Asked
+from proxy.scopes import Scope
 from proxy.stickiness import sticky_of
 from scheduler.client import SchedulerClient
 from scheduler.protocol import Refused
@@ -59,14 +61,13 @@ class Ollama:
             case "/api/status":
                 return status()
             case "/api/tags":
-                return await self._models.tags()
+                return await self._models.tags(caller)
             case "/api/ps":
-                return await self._models.ps(await scheduler())
+                return await self._models.ps(await scheduler(), caller)
         body = await small_body(request.receive, self._config.body_timeout_seconds)
         asked = decoded(body, Show)
-        own = caller.own_names(asked.model or asked.name or "")
         agent = dict(request.headers).get(b"user-agent", b"")
-        return await self._models.show(asked, own, agent)
+        return await self._models.show(asked, caller, agent)
 
     async def carry(self, carriage: Carriage, carriers: Carriers, arrived: float) -> None:
         """Raises Refused or Interrupted: the relay knows how it can still be said."""
@@ -81,7 +82,7 @@ class Ollama:
         relay.ignored = plan.ignored
         relay.tells(_told(path, model, plan), arrived)
         if plan.needs:
-            await self._models.refuse_what_it_cannot(model, caller.own_names(model), plan.needs)
+            await self._models.refuse_what_it_cannot(model, caller, plan.needs)
         carriage.body.close()
         carriage.body = await kept_body(translated, self._room, self._config)
         order = self._order(carriage, carriage.body, plan, arrived)
@@ -98,8 +99,11 @@ class Ollama:
         assert isinstance(relay, OllamaRelay)
         goes = plan.keep_alive == 0 and path in ("/api/chat", "/api/generate")
         if goes:
-            own = carriage.caller.own_names(model)
-            await carriers.scheduler.keep(model, carriage.caller.team, 0.0, own)
+            caller = carriage.caller
+            if Scope.LOAD not in caller.scopes:
+                raise lacks(Scope.LOAD)
+            own = caller.own_names(model)
+            await carriers.scheduler.keep(model, caller.team, 0.0, own, caller.allowed)
         else:
             await Forwarding(order, carriers, relay, carriage.watch).load()
         carriage.meter.served()

@@ -23,6 +23,7 @@ from models_registry.models import Alias, Download, Preset, Source
 from models_registry.names import spellings
 from models_registry.sources.reading import CALLED
 from proxy.answers import Header, Send, send_refusal
+from proxy.callers import Caller
 from proxy.carriage import Request
 from proxy.conf import ProxyConfig
 from proxy.endpoints import BLOBS, Endpoint
@@ -112,7 +113,7 @@ class ModelManagement:
     async def close(self) -> None:
         await self._reader.close()
 
-    async def __call__(self, endpoint: Endpoint, request: Request) -> None:
+    async def __call__(self, endpoint: Endpoint, caller: Caller, request: Request) -> None:
         """Raises AnswerCut to the server for a client that does not read."""
         task = asyncio.current_task()
         assert task is not None
@@ -120,7 +121,7 @@ class ModelManagement:
         with self._under_way.one(watch):
             try:
                 self._under_way.refuse_while_draining()
-                await self._answer(request, watch)
+                await self._answer(caller, request, watch)
             except Refused as refused:
                 told: Refused | None = refused
             except Interrupted as interrupted:
@@ -132,12 +133,12 @@ class ModelManagement:
             if told is not None:
                 await send_refusal(request.send, told, endpoint.dialect, "", request.id.encode())
 
-    async def _answer(self, request: Request, watch: Watch) -> None:
+    async def _answer(self, caller: Caller, request: Request, watch: Watch) -> None:
         """Raises Refused before anything is sent, Interrupted, and AnswerCut."""
         path, method = request.scope["path"], request.scope["method"]
         match path:
             case "/api/pull":
-                await self._pull(request, watch)
+                await self._pull(caller, request, watch)
             case "/api/create":
                 await self._create(request, watch)
             case "/api/copy":
@@ -149,10 +150,11 @@ class ModelManagement:
             case _:
                 await self._take(path.removeprefix(BLOBS), request)
 
-    async def _pull(self, request: Request, watch: Watch) -> None:
+    async def _pull(self, caller: Caller, request: Request, watch: Watch) -> None:
         asked = decoded(await self._body(request), Pull)
         name = _named(asked.model or asked.name)
-        if await self._read(partial(pulling.is_there, name)):
+        names = await self._read(partial(pulling.names_of, name))
+        if names and caller.may_use(names):
             steps = _told("pulling manifest")
         else:
             asker = await self._changes.asker_of(request.headers)

@@ -13,13 +13,14 @@ from django.db.models import BooleanField, Case, Q, Value, When
 from models_registry.metadata_shown import metadata_of
 from models_registry.models import FileMetadata, Preset
 from models_registry.names import Names
+from proxy.callers import Caller
 from proxy.listing import ModelList, snapshot
 from proxy.offered import Offered
 from proxy.ollama.shown import VERSION, Known, running, shown, tag
 from proxy.ollama.wire import Show
 from proxy.queries import DatabaseThread
 from scheduler.client import SchedulerClient
-from scheduler.protocol import OwnNames, Refused
+from scheduler.protocol import Refused
 
 RECENT_SECONDS = 1.0
 """What a model is able to changes with its preset, and seldom."""
@@ -37,38 +38,41 @@ class OllamaModels:
         self._thread = DatabaseThread("ollama")
         self._presets: list[Offered] = []
         self._known: dict[str, Known] = {}
+        self._aliases: dict[str, tuple[str, ...]] = {}
         self._names = Names()
         self._looked_at = float("-inf")
 
     async def close(self) -> None:
         await self._thread.close()
 
-    async def tags(self) -> dict[str, Any]:
+    async def tags(self, caller: Caller) -> dict[str, Any]:
         """The newest first."""
         all_known = await self._all()
-        known = [all_known[each.name] for each in self._presets if each.listed]
+        mine = (each for each in self._presets if each.listed and caller.may_use(each.names))
+        known = [all_known[each.name] for each in mine]
         known.sort(key=lambda each: (-each.modified, each.name))
         return {"models": [tag(each) for each in known]}
 
-    async def ps(self, scheduler: SchedulerClient) -> dict[str, Any]:
+    async def ps(self, scheduler: SchedulerClient, caller: Caller) -> dict[str, Any]:
         """What is loaded, what stays for longest first. Raises Refused."""
         known = await self._all()
+        mine = {each.name for each in self._presets if caller.may_use(each.names)}
         live, now = await snapshot(scheduler), datetime.now(UTC)
         told = [
             running(known.get(each.preset, Known(each.preset)), each, now)
             for each in live.instances
-            if each.state in _LOADED
+            if each.state in _LOADED and (each.preset in mine or not caller.allowed)
         ]
         told.sort(key=lambda each: (each["expires_at"], each["name"]), reverse=True)
         return {"models": told}
 
-    async def show(self, asked: Show, own: OwnNames, agent: bytes) -> dict[str, Any]:
+    async def show(self, asked: Show, caller: Caller, agent: bytes) -> dict[str, Any]:
         """Raises Refused."""
         name = asked.model or asked.name or ""
         if not name:
             raise Refused("model_missing", "The body must name a model.")
         try:
-            preset = await self._models.find(name, own)
+            preset = await self._models.find(name, caller)
         except Refused as refused:
             if refused.code != "model_not_found":
                 raise
@@ -78,15 +82,20 @@ class OllamaModels:
         named = name if agent.startswith(_COPILOT) else known.name
         return shown(known, template, named=named)
 
-    async def refuse_what_it_cannot(self, model: str, own: OwnNames, needs: frozenset[str]) -> None:
-        """As the registry was a moment ago; of what is unknown the scheduler says so. Raises
-        Refused."""
+    async def refuse_what_it_cannot(
+        self, model: str, caller: Caller, needs: frozenset[str]
+    ) -> None:
+        """As the registry was a moment ago; of what is not there for the caller the scheduler says
+        so. Raises Refused."""
+        own = caller.own_names(model)
         if asyncio.get_running_loop().time() - self._looked_at > RECENT_SECONDS:
             await self._all()
         names = self._names
         meant = names.meant(model, exact=own.exact, wildcard=own.wildcard, default=own.default)
         known = self._known.get(names.preset(meant) or "")
         if known is None or known.capabilities is None:
+            return
+        if not caller.may_use((known.name, *self._aliases.get(known.name, ()))):
             return
         for need in sorted(needs):
             if need not in known.capabilities:
@@ -101,6 +110,7 @@ class OllamaModels:
             aliases = {alias: each.name for each in presets for alias in each.aliases}
             self._known = {each.name: _known(each, rows.get(each.name)) for each in presets}
             self._names = Names(self._known, aliases)
+            self._aliases = {each.name: each.aliases for each in presets}
             self._presets = presets
         self._looked_at = asyncio.get_running_loop().time()
         return self._known

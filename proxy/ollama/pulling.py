@@ -33,8 +33,12 @@ Kind, State = Download.Kind, Download.State
 Do = Callable[[Callable[[], Download | None]], Awaitable[Download | None]]
 
 
-def is_there(name: str) -> bool:
-    return preset_called(name) is not None
+def names_of(name: str) -> tuple[str, ...]:
+    """All names of the preset that is called so; none where there is none."""
+    preset = preset_called(name)
+    if preset is None:
+        return ()
+    return (preset.name, *preset.aliases.values_list("name", flat=True))
 
 
 def begin(name: str, asker: Asker) -> int:

@@ -46,6 +46,7 @@ _CODES = {
     Cause.BETWEEN_TOKENS: "answer_timeout",
     Cause.ANSWER_LIMIT: "answer_timeout",
     Cause.SHUTDOWN: "shutting_down",
+    Cause.KEY_ENDED: "invalid_api_key",
 }
 
 Write = Callable[[Record], None]

@@ -16,6 +16,10 @@ RequestText = Annotated[str, msgspec.Meta(pattern=REQUEST_TEXT)]
 CONVERSATION_TEXT = r"^[ -~]{0,256}\Z"
 ConversationText = Annotated[str, msgspec.Meta(pattern=CONVERSATION_TEXT)]
 """A client's id of a conversation: printable ASCII, at most 256 characters."""
+MOST_ALLOWED = 64
+Names = Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_ALLOWED)]
+AllowedLists = Annotated[tuple[Names, ...], msgspec.Meta(max_length=2)]
+"""Names and patterns of presets, in lists of which each must have one: a key's, and its team's."""
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from scheduler.memory_states import PlacementWish
 
-from .base import OperationBase, RequestText
+from .base import AllowedLists, OperationBase, RequestText
 
 LAST_SHOWN = 10_000
 """How far into a preset's waiters people may look: each look costs the scheduler a moment."""
@@ -19,15 +19,18 @@ DeviceBytes = Annotated[int, msgspec.Meta(ge=0, le=1 << 50)]
 
 
 class Load(OperationBase, tag="load", frozen=True):
-    """A person's load. Replies when queued, or with `wait` when loaded (or failed)."""
+    """A person's load. Replies when queued, or with `wait` when loaded (or failed). `allowed` is as
+    in an acquire."""
 
     preset: str
     wait: bool = False
+    allowed: AllowedLists = ()
 
 
 class Unload(OperationBase, tag="unload", frozen=True):
     preset: str
     force: bool = False
+    allowed: AllowedLists = ()
 
 
 class Apply(OperationBase, tag="apply", frozen=True):

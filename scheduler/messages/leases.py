@@ -8,7 +8,7 @@ import msgspec
 
 from scheduler.live_states import PriorityName
 
-from .base import ConversationText, Count, OperationBase, RequestText
+from .base import AllowedLists, ConversationText, Count, OperationBase, RequestText
 from .limits import MOST_LIMITS, Limit, Rate
 
 LONGEST_AGE = 7 * 86_400.0
@@ -43,7 +43,10 @@ class Acquire(OperationBase, tag="acquire", frozen=True):
 
     `limits` are those that may concern it, `charge` what it is counted by in them: the same when it
     is tried again, and of the asker's own making. It reserves `prompt` tokens and `cap` for its
-    answer; where that is null the preset's own limit of an answer, else the scheduler's."""
+    answer; where that is null the preset's own limit of an answer, else the scheduler's.
+
+    `allowed` says which presets there are for the asker: each of these lists must have its name or
+    an alias of it, by itself or by a pattern. None: all."""
 
     preset: str
     tenant: str = ""
@@ -61,6 +64,7 @@ class Acquire(OperationBase, tag="acquire", frozen=True):
     charge: RequestText = ""
     prompt: Count = 0
     cap: Count | None = None
+    allowed: AllowedLists = ()
 
 
 class Cancel(OperationBase, tag="cancel", frozen=True):
@@ -118,6 +122,7 @@ class Keep(OperationBase, tag="keep", frozen=True):
     seconds: float
     tenant: str = ""
     own: OwnNames = NO_OWN_NAMES
+    allowed: AllowedLists = ()
 
 
 class Filters(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -202,10 +202,10 @@ class _Connection(asyncio.Protocol):
                 self._operations.sums.take(operation, done, partial(self._told, operation.id))
             case Detach() | Stop() | Stream() | Streams() | Seen():
                 self._converse(operation)
-            case Load(id=id, preset=preset, wait=wait):
-                self._load(id, preset, wait=wait)
-            case Unload(id=id, preset=preset, force=force):
-                self._operations.unload(preset, partial(self._unloaded, id), force=force)
+            case Load():
+                self._load(operation)
+            case Unload():
+                self._operations.unload(operation, partial(self._unloaded, operation.id))
             case Reload(id=id):
                 self._reloads.read(id, lambda revision: self._ok(id, {"revision": revision}))
             case Apply(id=id, preset=preset):
@@ -271,16 +271,17 @@ class _Connection(asyncio.Protocol):
                 conversing.seen(operation)
                 done()
 
-    def _load(self, id: int, preset: str, *, wait: bool) -> None:
-        if wait:
+    def _load(self, asked: Load) -> None:
+        id, preset, allowed = asked.id, asked.preset, asked.allowed
+        if asked.wait:
             self._unused(id)
-            self._requests[id] = self._operations.load(preset, partial(self._loaded, id))
+            loaded = partial(self._loaded, id)
+            self._requests[id] = self._operations.load(preset, loaded, allowed=allowed)
             return
         # Not tied to this connection: whoever asked may leave as soon as it is queued. Nor to its
         # table: an id that is not kept may be that of a lease.
-        self._operations.load(
-            preset, partial(self._tell_loaded, id), queued=partial(self._ok, id, {"queued": True})
-        )
+        queued = partial(self._ok, id, {"queued": True})
+        self._operations.load(preset, partial(self._tell_loaded, id), queued, allowed)
 
     def _subscribe(self, id: int) -> None:
         if id in self._subscriptions:

@@ -11,7 +11,7 @@ from itertools import count
 
 import msgspec
 
-from models_registry.launch import LaunchSpec
+from models_registry.allowing import Allowed
 from scheduler.core.events import (
     ApplyAsked,
     KeepWished,
@@ -21,7 +21,6 @@ from scheduler.core.events import (
 )
 from scheduler.core.values import Kind, PresetName, Priority, RequestId, TenantId
 from scheduler.protocol import (
-    NO_OWN_NAMES,
     Acquire,
     Counted,
     CountedState,
@@ -33,9 +32,9 @@ from scheduler.protocol import (
     Happened,
     Keep,
     Measured,
-    OwnNames,
     Refused,
     SnapshotState,
+    Unload,
     Waiters,
     WaitersPage,
 )
@@ -48,19 +47,14 @@ from .fitting import fit_answer
 from .lease_ends import LeaseEnds
 from .load_waits import load_wait
 from .memory import device_states
-from .offer import problem_of
 from .owner import Owner
 from .refusals import (
-    model_missing,
-    model_not_found,
-    model_not_loaded,
-    preset_invalid,
     refusal_of,
-    registry_unread,
     request_unknown,
 )
-from .remote_run import is_remote, refuse_remote
+from .remote_run import refuse_remote
 from .replies import grant_of
+from .resolving import Resolving
 from .snapshot import snapshot
 from .waiting import Answer, Asked, Run
 
@@ -78,6 +72,7 @@ class Operations:
     ) -> None:
         """`measured` is called when a measure job has told that it is done."""
         self._owner = owner
+        self._resolving = Resolving(owner)
         self._measured = measured
         self.leases = LeaseEnds(owner, conversations, answer_seconds)
         self.conversations = conversations
@@ -98,8 +93,11 @@ class Operations:
         def admit() -> None:
             limiting, offer = self._owner.limiting, self._owner.offer
             try:
-                preset = self._resolved(
-                    asked.preset, asked.own, autoload=asked.autoload and self._autoload
+                preset = self._resolving.asked(
+                    asked.preset,
+                    asked.own,
+                    allowed=asked.allowed,
+                    autoload=asked.autoload and self._autoload,
                 )
                 limiting.come_in(request, asked, offer.specs.get(preset), offer)
                 if asked.conversation:
@@ -148,27 +146,31 @@ class Operations:
         return msgspec.structs.replace(granted, stream=stream, rate=rate)
 
     def load(
-        self, name: str, answer: Answer, queued: Callable[[], None] | None = None
+        self,
+        name: str,
+        answer: Answer,
+        queued: Callable[[], None] | None = None,
+        allowed: Allowed = (),
     ) -> RequestId:
         """A person's load. `answer` tells how it ends; `queued` is called when it waits, if it is
         not answered in that very step."""
-        return self._load(name, Kind.LOAD, answer, queued)
+        return self._load(name, Kind.LOAD, answer, queued, allowed)
 
     def load_on_startup(self, name: str, answer: Answer) -> RequestId:
         return self._load(name, Kind.STARTUP, answer, None)
 
-    def unload(self, name: str, answer: Callable[[int | Refused], None], *, force: bool) -> None:
+    def unload(self, asked: Unload, answer: Callable[[int | Refused], None]) -> None:
         """`answer` gets how many instances of the preset were running."""
 
         def unload() -> None:
             try:
-                spec = self._known(name)
+                spec = self._resolving.named(asked.preset, asked.allowed)
                 refuse_remote(spec)
             except Refused as refusal:
                 answer(refusal)
                 return
             running = sum(run.spec.preset == spec.preset for run in self._owner.runs.values())
-            self._owner.handle(UnloadAsked(PresetName(spec.preset), force))
+            self._owner.handle(UnloadAsked(PresetName(spec.preset), asked.force))
             answer(running)
 
         self._owner.post(unload)
@@ -177,7 +179,7 @@ class Operations:
         """`answer` gets None when nothing runs any more that takes requests with older options."""
 
         def apply() -> None:
-            self._owner.handle(ApplyAsked(PresetName(self._known(name).preset)))
+            self._owner.handle(ApplyAsked(PresetName(self._resolving.named(name).preset)))
 
         self._owner.post(lambda: answer(refusal_of(apply)))
 
@@ -185,7 +187,7 @@ class Operations:
         """A tenant's wish; `answer` gets None when it is heard."""
 
         def keep() -> None:
-            preset = self._resolved(asked.preset, asked.own, autoload=True)
+            preset = self._resolving.asked(asked.preset, asked.own, allowed=asked.allowed)
             self._owner.handle(KeepWished(preset, TenantId(asked.tenant), asked.seconds))
 
         self._owner.post(lambda: answer(refusal_of(keep)))
@@ -194,7 +196,7 @@ class Operations:
         """`answer` gets None when the figures are kept."""
 
         def keep() -> None:
-            preset = self._known(told.preset).preset
+            preset = self._resolving.named(told.preset).preset
             self._owner.figures.keep(preset, told.fingerprint, told.devices)
             self._measured()
 
@@ -208,7 +210,7 @@ class Operations:
             spec = self._owner.offer.resolve(asked.preset)
             try:
                 if spec is None and asked.shape is None:
-                    raise self._not_offered(asked.preset)
+                    raise self._resolving.not_offered(asked.preset)
                 answer(fit_answer(self._owner, asked, spec))
             except Refused as refusal:
                 answer(refusal)
@@ -243,7 +245,7 @@ class Operations:
         def look() -> None:
             spec = self._owner.offer.resolve(asked.preset)
             if spec is None:
-                answer(self._not_offered(asked.preset))
+                answer(self._resolving.not_offered(asked.preset))
                 return
             preset = PresetName(spec.preset)
             answer(waiters(self._owner, preset, limit=asked.limit, offset=asked.offset))
@@ -271,14 +273,19 @@ class Operations:
         self._owner.post(answer)
 
     def _load(
-        self, name: str, kind: Kind, answer: Answer, queued: Callable[[], None] | None
+        self,
+        name: str,
+        kind: Kind,
+        answer: Answer,
+        queued: Callable[[], None] | None,
+        allowed: Allowed = (),
     ) -> RequestId:
         request = RequestId(next(self._ids))
 
         def admit() -> None:
             try:
-                refuse_remote(self._known(name))
-                preset = self._resolved(name, NO_OWN_NAMES, autoload=True, exactly=True)
+                refuse_remote(self._resolving.named(name, allowed))
+                preset = self._resolving.to_load(name, allowed)
             except Refused as refusal:
                 answer(refusal)
                 return
@@ -290,38 +297,3 @@ class Operations:
 
         self._owner.post(admit)
         return request
-
-    def _resolved(
-        self, name: str, own: OwnNames, *, autoload: bool, exactly: bool = False
-    ) -> PresetName:
-        """The canonical name. Raises Refused for what the core need not be asked: it would make
-        room for something that cannot be started. `exactly`: no pattern and no default counts, for
-        people who load by name."""
-        offer = self._owner.offer
-        meant = name if exactly else offer.meant(name, own)
-        spec = offer.resolve(meant)
-        if spec is None:
-            raise self._not_offered(name, meant)
-        preset = PresetName(spec.preset)
-        if self._owner.is_running(preset):
-            return preset
-        if problem := problem_of(spec):
-            raise preset_invalid(spec.preset, problem)
-        if not autoload and not is_remote(spec):
-            raise model_not_loaded(spec.preset)
-        return preset
-
-    def _known(self, name: str) -> LaunchSpec:
-        """By its name or an alias. Raises Refused."""
-        spec = self._owner.offer.resolve(name)
-        if spec is None:
-            raise self._not_offered(name)
-        return spec
-
-    def _not_offered(self, name: str, meant: str = "") -> Refused:
-        offer = self._owner.offer
-        if not offer.known:
-            return registry_unread()
-        if not name and not meant:
-            return model_missing()
-        return model_not_found(name, offer.naming.written(), leads_to=meant or name)

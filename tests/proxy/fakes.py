@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from models_registry.allowing import Allowed
 from proxy.usage.record import Record
 from scheduler.charging import NO_CHARGE, Charge
 from scheduler.client import ConnectionLost, Conversation
@@ -108,6 +109,7 @@ class Asked:
     kind: str = "post"
     own: OwnNames = NO_OWN_NAMES
     charge: Charge = NO_CHARGE
+    allowed: Allowed = ()
 
 
 @dataclass
@@ -164,19 +166,24 @@ class FakeScheduler:
         self._answer()
         return self.live or SnapshotState(1, 1, 4, False, [], [], [])
 
-    async def load(self, preset: str) -> dict[str, Any]:
+    async def load(self, preset: str, *, allowed: Allowed = ()) -> dict[str, Any]:
         self._answer()
         if self.refusal is not None:
             raise self.refusal
         self.loads.append(preset)
         return {"preset": preset, "instance": 1} if preset in self.loaded else {"queued": True}
 
-    async def unload(self, preset: str) -> dict[str, Any]:
+    async def unload(self, preset: str, *, allowed: Allowed = ()) -> dict[str, Any]:
         self._answer()
         return {"instances": int(preset in self.loaded)}
 
     async def keep(
-        self, preset: str, tenant: str, seconds: float, own: OwnNames = NO_OWN_NAMES
+        self,
+        preset: str,
+        tenant: str,
+        seconds: float,
+        own: OwnNames = NO_OWN_NAMES,
+        allowed: Allowed = (),
     ) -> None:
         self._answer()
         if self.refusal is not None:
@@ -219,10 +226,11 @@ class FakeScheduler:
         own: OwnNames = NO_OWN_NAMES,
         conversation: Conversation | None = None,
         charge: Charge = NO_CHARGE,
+        allowed: Allowed = (),
     ) -> FakeLease:
         if not preset and not own.default:
             raise Refused("model_missing", "no model, and no default")
-        how = (age, autoload, weight, priority, request, sticky, kind, own, charge)
+        how = (age, autoload, weight, priority, request, sticky, kind, own, charge, allowed)
         self.asked.append(Asked(preset, tenant, *how))
         self._answer()
         if self.refusal is not None:
@@ -307,7 +315,7 @@ class NoDownloads:
     async def entries(self) -> dict[str, Any]:
         return {}
 
-    async def instead_of(self, refused: Refused, model: str) -> Refused:
+    async def instead_of(self, refused: Refused, model: str, caller: object) -> Refused:
         return refused
 
     async def close(self) -> None:

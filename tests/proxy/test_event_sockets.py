@@ -26,7 +26,7 @@ SNAPSHOT = {"event": "snapshot", "model": "*", "data": {"models": [{"id": "m"}]}
 async def told(folder: Path, **options: Any) -> AsyncIterator[SocketHouse]:
     async with socket_house(folder, **options) as house:
 
-        async def listed() -> list[Any]:
+        async def listed(caller: object) -> list[Any]:
             return [{"id": "m"}]
 
         house.app._downloads = NoDownloads()  # type: ignore[assignment]

@@ -42,7 +42,7 @@ def told(house, monkeypatch):
     async def opened(**settings: Any):
         async with house(unused, **settings) as h:
 
-            async def listed() -> list[Any]:
+            async def listed(caller: object) -> list[Any]:
                 return [{"id": "m"}]
 
             h.app._downloads = NoDownloads()

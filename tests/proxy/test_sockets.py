@@ -32,6 +32,9 @@ class OneKey:
             raise Refused("invalid_api_key", "An API key is needed.")
         return Caller("blue", policy=Policy(2.0, "high"))
 
+    def as_known(self, caller: Caller) -> Caller:
+        return caller
+
     async def close(self) -> None:
         pass
 

@@ -36,6 +36,9 @@ class Teams:
             raise Refused("invalid_api_key", "An API key is needed.")
         return Caller(key, key)
 
+    async def look(self) -> bool:
+        return False
+
     async def close(self) -> None:
         pass
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scheduler.client import ConnectionLost
-from scheduler.protocol import Happened
+from scheduler.protocol import Happened, Unload
 
 from .serving import client_of, serving, wired
 from .standing_in import Stage, preset, staged, until
@@ -41,7 +41,7 @@ async def test_a_load_and_an_unload_are_told_from_queue_to_exit():
         asking = stage.ask("a")
         await asking.run()
         asking.release()
-        stage.operations.unload("a", lambda answer: None, force=False)
+        stage.operations.unload(Unload(0, "a", False), lambda answer: None)
         await until(lambda: heard and heard[-1].ended)
 
         assert heard.states("a") == [["loading"], ["loaded"], ["stopping"], "none"]

@@ -10,6 +10,7 @@ import pytest
 from scheduler.core.decisions import AskExit, Kill, Reason
 from scheduler.core.events import Silent
 from scheduler.core.values import InstanceId
+from scheduler.protocol import Unload
 from scheduler.runtime.health import HealthRule, HealthWatch
 from scheduler.runtime.record import Gone
 
@@ -196,7 +197,7 @@ async def test_a_child_that_was_asked_to_exit_is_not_found_hung():
     async with staged(planner=script, health=OFTEN, obedient=False) as stage:
         stage.ask("a")
         await until(lambda: stage.engine.health_asked)
-        stage.operations.unload("a", lambda count: None, force=False)
+        stage.operations.unload(Unload(0, "a", False), lambda count: None)
         await until(lambda: stage.children[0].asked)
         stage.engine.alive.clear()
         asked = stage.engine.health_asked

@@ -9,7 +9,7 @@ import pytest
 from scheduler.core.events import Requested
 from scheduler.core.planner import Planner
 from scheduler.core.values import Config, Kind, Priority
-from scheduler.protocol import Fit, FitAnswer, Keep, OwnNames, Refused
+from scheduler.protocol import Fit, FitAnswer, Keep, OwnNames, Refused, Unload
 from scheduler.runtime.record import Decided
 
 from .standing_in import preset, staged, until
@@ -184,7 +184,7 @@ async def test_unloading_tells_how_many_ran():
         await asking.run()
         asking.release()
         told = asyncio.get_running_loop().create_future()
-        stage.operations.unload("a", told.set_result, force=False)
+        stage.operations.unload(Unload(0, "a", False), told.set_result)
 
         assert await told == 1
         await until(lambda: not stage.owner.runs)
@@ -294,7 +294,7 @@ async def test_a_snapshot_shows_what_is_live():
         [entry] = state.queue
         assert (entry.preset, entry.waiters) == ("b", 1)
         assert state.revision == 1
-        stage.operations.unload("a", lambda count: None, force=True)
+        stage.operations.unload(Unload(0, "a", True), lambda count: None)
 
 
 async def test_an_edited_preset_counts_once_it_is_applied():

@@ -18,6 +18,7 @@ from scheduler.core.events import (
 )
 from scheduler.core.planner import Planner
 from scheduler.core.values import Config, Exit, InstanceId, PresetName, PresetSpec, RequestId
+from scheduler.protocol import Unload
 from scheduler.runtime.record import Decided, Gone
 
 from .standing_in import preset, staged, steps, until
@@ -179,7 +180,7 @@ async def test_a_loading_child_is_killed_and_not_asked():
     async with staged(planner=script, ready=False) as stage:
         stage.ask("a")
         await until(lambda: stage.children)
-        stage.operations.unload("a", lambda count: None, force=False)
+        stage.operations.unload(Unload(0, "a", False), lambda count: None)
         await until(lambda: script.events(Exited))
 
         assert (stage.children[0].asked, stage.children[0].killed) == (0, 1)

@@ -7,7 +7,7 @@ import asyncio
 
 import pytest
 
-from scheduler.protocol import Refused
+from scheduler.protocol import Refused, Unload
 
 from .standing_in import preset, staged, steps, until
 
@@ -81,7 +81,7 @@ async def test_a_child_may_become_ready_around_the_step_in_which_it_is_stopped(
 
         async def a_person_unloads_it():
             await steps(stop_after)
-            stage.operations.unload("a", lambda count: None, force=True)
+            stage.operations.unload(Unload(0, "a", True), lambda count: None)
 
         await asyncio.gather(child_is_ready(), a_person_unloads_it())
         await settled(stage)

@@ -7,6 +7,7 @@ import pytest
 from scheduler.core.events import Exited, ReadyReported, SleepingReported
 from scheduler.core.planner import Planner
 from scheduler.core.values import Config
+from scheduler.protocol import Unload
 from scheduler.runtime.record import Gone, Loaded
 
 from .standing_in import preset, staged, until
@@ -83,7 +84,7 @@ async def test_one_that_is_stopped_while_it_is_probed_has_not_failed():
         stage.engine.probe_fails = "the connection broke"
         asked = stage.ask("a")
         await until(lambda: stage.engine.probed)
-        stage.operations.unload("a", lambda count: None, force=False)
+        stage.operations.unload(Unload(0, "a", False), lambda count: None)
         refusal = await asked.refusal()
         stage.engine.generates.set()
         await until(lambda: not stage.owner.runs)

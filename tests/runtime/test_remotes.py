@@ -9,7 +9,7 @@ from models_registry.launch import LaunchSpec
 from scheduler.core.planner import Planner
 from scheduler.core.values import Config
 from scheduler.ports import statuses_of
-from scheduler.protocol import Fit, Happened, Remote
+from scheduler.protocol import Fit, Happened, Remote, Unload
 from scheduler.runtime.remote_run import RemoteRun
 
 from .serving import client_of, serving, wired
@@ -102,7 +102,7 @@ async def test_there_is_nothing_to_load_to_unload_or_to_fit():
     told: list[Any] = []
     async with staged(far(load_on_startup=True)) as stage:
         stage.operations.load("far", told.append)
-        stage.operations.unload("far", told.append, force=True)
+        stage.operations.unload(Unload(0, "far", True), told.append)
         stage.operations.fit(Fit(1, "far"), told.append)
         await stage.owner.caught_up()
 
