@@ -147,6 +147,7 @@ class Forwarding:
         order, watch = self._order, self._watch
         caller, now = order.caller, watch.loop.time()
         charge = await self._charge()
+        self._meter.prompt = charge.prompt or self._meter.prompt  # one estimate for both
         watch.queued = True
         self._meter.waits()
         try:

@@ -20,7 +20,7 @@ from tests.runtime.serving import serving, socket_path
 from tests.runtime.standing_in import Stage, preset
 
 from .asking import Exchange
-from .fakes import Connection, NoDownloads, Received, fake_child
+from .fakes import Connection, KeptUsage, NoDownloads, Received, fake_child
 from .ollama_child import HELLO
 
 VECTORS = {"data": [{"index": 0, "embedding": [0.6, 0.8]}], "usage": {"prompt_tokens": 1}}
@@ -96,12 +96,15 @@ async def shared(keep_alive: float | None = None, slots: int = 2) -> AsyncIterat
         said = await stack.enter_async_context(_tap(tapped, control))
         for number in range(1, MOST_INSTANCES + 1):
             await stack.enter_async_context(fake_child(sockets / f"{number}.sock", answers))
-        config = ProxyConfig(control_socket=tapped, temp_folder=sockets, secret_key="for tests")
+        config = ProxyConfig(
+            control_socket=tapped, temp_folder=sockets, usage_folder=sockets, secret_key="for tests"
+        )
         app = GatewayApp(
             config,
             scheduler=SchedulerClient(tapped),
             keys=Teams(),  # type: ignore[arg-type]
             downloads=NoDownloads(),  # type: ignore[arg-type]
+            usage=KeptUsage(),  # type: ignore[arg-type]
         )
         await app.start()
         try:
