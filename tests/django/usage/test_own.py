@@ -40,7 +40,7 @@ def test_it_is_of_this_month_and_of_ones_own_keys_alone(anna: User) -> None:
         a_request(key=key),
         a_request(key=key, at=NOON.replace(day=1, hour=0, minute=0), preset="beta"),
         a_request(key=key, at=NOON.replace(day=1, hour=0) - timedelta(hours=1)),
-        a_request(key="somebodys", team_id=Team.objects.get(name="default").pk),
+        a_request(key="notmykey", team_id=Team.objects.get(name="default").pk),
     )
 
     page = render_to_string("usage/own.html", own_usage(anna, NOON))
@@ -53,7 +53,7 @@ def test_it_is_of_this_month_and_of_ones_own_keys_alone(anna: User) -> None:
         ["2030-01-01", "1", "0", "0"],
         ["2030-01-31", "1", "0", "0"],
     ]
-    assert "somebodys" not in page
+    assert "notmykey" not in page
 
 
 def test_who_has_no_key_has_used_nothing() -> None:

@@ -201,7 +201,9 @@ def test_a_question_that_makes_no_sense_is_answered_all_the_same(
 
 
 def test_names_are_escaped_everywhere(admin_client: Client) -> None:
-    recorded(a_request(team=EVIL, preset=EVIL, key=EVIL[:20], asked=EVIL, client=EVIL, code=EVIL))
+    recorded(
+        a_request(team=EVIL, preset=EVIL, key=EVIL[:8], asked=EVIL, client=EVIL, code=EVIL[:50])
+    )
 
     record = UsageRecord.objects.get()
     for page in (
