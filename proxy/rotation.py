@@ -41,6 +41,7 @@ def rotate_key(
         new.full_clean()
         told(new, asker)
         new.save()
+        old.limits.update(key=new)  # they count for the whole line, and are shown where it goes on
         ends = now + timedelta(hours=grace_hours)
         if old.expires_at is None or ends < old.expires_at:
             old.expires_at = ends

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.contrib import admin
-from django.urls import path
+from django.urls import include, path
 from django.views.generic import RedirectView
 
 from routerproj.api import urls as management
@@ -12,6 +12,7 @@ handler404 = "routerproj.not_found.not_found"
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),
+    path("account/", include("proxy.account.urls")),
     path("admin/", admin.site.urls),
     path("router/api/", management),
 ]
