@@ -45,6 +45,9 @@ class Answering(Leaving):
             child.leases.add(request)
 
     def revoke(self, request: int, instance: int) -> None:
+        if request in self.idle:
+            self.idle.remove(request)
+            return
         if instance == self.dead:
             self.revoked.remove(request)
             return

@@ -118,6 +118,7 @@ class Outside:
         self.hanging: int | None = None
         self.dead: int | None = None  # the child whose exit is being told, and its leases
         self.revoked: set[int] = set()
+        self.idle: set[int] = set()  # abandoned leases whose slots are told to be idle
         self.failed_now: PresetName | None = None
         self.gave_up_memory = False
 

@@ -185,8 +185,10 @@ class WhatHappens(RuleBasedStateMachine):
         busy = len(child.leases) - child.finished_unread
         for request in sorted(child.unread)[: child.finished_unread]:
             self.world.release(request)
+            self.world.idle.add(request)
         child.finished_unread = 0
         self.world.tell(SlotsSeen(number, busy))
+        assert not self.world.idle, "a lease outlived its work"
 
     @precondition(any_child)
     @rule(data=st.data(), unread=st.booleans())

@@ -121,6 +121,7 @@ class Referee:
         self.made_for: set[PresetName] = set()  # somebody went for it: that room is its own
         self.shut = False
         self.forced: PresetName | None = None  # whose leases a person cuts in this step
+        self.idle: set[int] = set()  # the abandoned leases whose slots were seen idle in this step
         self.cut: dict[int, set[int]] = {}  # the leases of the child whose exit is being told
         self.told = 0
         self.sound = True  # no rule was broken so far
@@ -134,6 +135,7 @@ class Referee:
         for decision in decisions:
             self._judge(decision)
         assert not any(self.cut.values()), "a lease outlived its instance"
+        assert not self.idle, "a lease outlived its work"
         self.cut.clear()
         self.forced = None
         self.told += 1
@@ -235,9 +237,10 @@ class Referee:
                 child.mood = "loading"
                 child.started_at = self.now
             case SlotsSeen(_, busy):
-                # Which of the abandoned ones have ended is not said; the first are as good.
+                # Which of the abandoned ones have ended nobody knows; the first are as good.
                 for request in sorted(child.unread)[: max(0, len(child.leases) - busy)]:
                     self._end_lease(request)
+                    self.idle.add(request)
             case Exited(instance):
                 self.cut[instance] = child.leases | set(child.looks)
                 del self.children[instance]
@@ -459,6 +462,9 @@ class Referee:
         return max(1, int(child.spec.parallel * self.config.oversubscribe))
 
     def _judge_revoke(self, request: int, instance: int) -> None:
+        if request in self.idle:
+            self.idle.remove(request)
+            return
         if instance in self.cut:
             self.cut[instance].remove(request)
             self.granted.pop(request)
