@@ -18,6 +18,8 @@ from tests.support.tiny_model import tiny_model
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
 AGENT = "ollama/0.33.0 (amd64 linux) Go/go1.26.0"
+FEW = {"num_predict": 8}
+"""As after `/set parameter num_predict 8`: random weights go on for long."""
 
 
 class Failed(Exception):
@@ -60,7 +62,7 @@ class CommandLine:
             return json.dumps(self._do("POST", "/api/embed", asked)["embeddings"][0])
         self._generate(model, "")
         self._do("GET", "/api/ps")
-        return self._generate(model, prompt, options={}, context=[])[0]
+        return self._generate(model, prompt, options=FEW, context=[])[0]
 
     def chat(self, model: str, *said: str) -> list[str]:
         """Interactively: one line after the other."""
@@ -71,7 +73,7 @@ class CommandLine:
         answers = []
         for line in said:
             messages.append({"role": "user", "content": line})
-            asked = {"model": model, "messages": messages, "options": {}}
+            asked = {"model": model, "messages": messages, "options": FEW}
             parts = list(self._stream("POST", "/api/chat", asked))
             assert parts[-1]["done"]
             answers.append("".join(part["message"]["content"] for part in parts))
