@@ -162,21 +162,17 @@ CLAUDE_CODE = [
         tells("input_tokens"),
         headers=CLAUDE_HEADERS,
     ),
-    Ask(  # what it names a session by, with its small model
+    Ask(  # a name for the session, which it goes without
         "/v1/messages?beta=true",
         {
             "model": "claude-haiku-4-5",
             "messages": [HELLO],
             "max_tokens": 512,
-            "temperature": 1,
-            "output_config": {
-                "format": {
-                    "type": "json_schema",
-                    "schema": {"type": "object", "properties": {"title": {"type": "string"}}},
-                }
-            },
+            "output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}},
         },
-        tells("content"),
+        lambda answer: (
+            answer.status == 400 and answer.json["error"]["type"] == "invalid_request_error"
+        ),
         headers=CLAUDE_HEADERS,
     ),
 ]
