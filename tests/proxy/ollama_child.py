@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from .asking import Exchange
 from .fakes import Connection, Received, Script
 
 TIMINGS = {
@@ -65,3 +66,11 @@ def answers(body: dict[str, Any], status: str = "200 OK") -> Script:
 def lines_of(body: bytes) -> list[dict[str, Any]]:
     assert body.endswith(b"\n")
     return [json.loads(line) for line in body.splitlines()]
+
+
+HI = [{"role": "user", "content": "hi"}]
+
+
+def asking(app: Any, path: str = "/api/chat", headers: Any = (), **fields: Any) -> Exchange:
+    fields = {"model": "tiny", **fields}
+    return Exchange(app, path, body=json.dumps(fields).encode(), headers=headers)

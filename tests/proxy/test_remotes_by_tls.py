@@ -8,9 +8,9 @@ from scheduler.protocol import Remote
 from tests.support.certificates import authority
 
 from .asking import Exchange, chat
+from .remote_house import answers, streams
+from .remote_house import gateway as plain_gateway
 from .remotes import fake_remote
-from .test_remotes import answers, streams
-from .test_remotes import gateway as plain_gateway
 
 
 async def test_a_certificate_of_an_authority_that_is_trusted_is_taken(house, tmp_path, monkeypatch):
