@@ -62,7 +62,7 @@ BREAKINGS: dict[BreaksOff, dict[str, Any]] = {
     inside_a_chunk: {},
     with_garbage: {},
     in_silence: {"between_tokens_timeout_seconds": 0.2},
-    without_an_end: {"answer_timeout_seconds": 0.4},
+    without_an_end: {"answer_timeout_seconds": 1.5},
     by_its_own_word: {},
 }
 """How a child may break off, and the limit that ends it where it does not by itself."""
