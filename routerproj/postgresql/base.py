@@ -3,7 +3,7 @@
 Rules that span rows and tables (a name is one preset's or one alias's, somebody stays who may
 administer) are checked in the transaction that writes. SQLite's IMMEDIATE transactions wait for
 each other, so what was checked still holds when it is written; PostgreSQL's would run side by
-side. docs/decisions/0021-one-writer.md says why this is one lock and not many.
+side. docs/decisions/0027-one-writer.md says why this is one lock and not many.
 """
 
 from __future__ import annotations

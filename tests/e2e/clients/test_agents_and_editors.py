@@ -1,5 +1,8 @@
-"""What agents, editors and chat pages really send, in the order in which they do. None is started
-here: they are large. Claude Code 2.1, Codex 0.171, Continue's `cn` 1.5 and opencode 1.18 were."""
+"""Requests of the kinds that agents, editors and chat pages are known to send, in their order.
+
+None is started here: they are large. What Claude Code 2.1, Codex 0.171, Continue's `cn` 1.5 and
+opencode 1.18 send was seen; the others' forms are those of their documentation.
+"""
 
 from __future__ import annotations
 
