@@ -70,6 +70,7 @@ def test_what_is_there_already_is_left_out_and_not_summed_again(tmp_path):
 
     assert names() == ["one", "two"]
     assert {(hour.requests, hour.read) for hour in UsageHour.objects.all()} == {(2, 6)}
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_record_that_is_twice_in_a_journal_is_one_row(tmp_path):
