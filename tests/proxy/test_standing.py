@@ -24,7 +24,7 @@ from .fakes import Connection, Received
 pytestmark = pytest.mark.django_db(transaction=True)
 
 SECONDS = 10.0
-"""On a busy machine; what is promised is one, and tests/e2e/test_revoked.py holds it."""
+"""On a busy machine; what is promised is one."""
 
 
 def revoke() -> None:
