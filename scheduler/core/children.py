@@ -136,7 +136,7 @@ class Children:
         decisions: list[Decision] = []
         for request in sorted(instance.abandoned)[:over]:
             if lease := self._granting.end_lease(request, instance, now):
-                self._granting.settle(lease, now)
+                self._granting.settle(lease, instance, now)
                 decisions.append(Revoke(request, instance.id))
         return decisions
 
@@ -158,7 +158,7 @@ class Children:
         self._ledger.release(instance.id, now)
         decisions: list[Decision] = []
         for request in sorted(instance.leases):
-            self._granting.settle(instance.leases[request], now)
+            self._granting.settle(instance.leases[request], instance, now)
             decisions.append(Revoke(request, instance.id))
         decisions += [Revoke(request, instance.id) for request in sorted(instance.looks)]
         if failed:

@@ -41,11 +41,13 @@ class Granting:
         return decisions
 
     def _grant(self, waiter: Waiter, instance: Instance, now: float) -> Grant:
+        preset = instance.preset.name
+        in_line = self._queue.serve(waiter, self._learned.known_answer(preset))
         self._queue.leave(waiter.request)
         if waiter.kind is not Kind.GET:
             instance.unwanted = False
         if waiter.kind in USES:
-            self._lease(waiter, instance, waiter.weight, now)
+            self._lease(waiter, instance, waiter.weight, now, in_line=in_line)
         else:
             self._shares.leave(waiter.tenant)
             if waiter.kind is not Kind.GET:
@@ -61,14 +63,21 @@ class Granting:
         return Grant(event.request, instance.id)
 
     def _lease(
-        self, asked: Waiter | Requested, instance: Instance, weight: float, now: float
+        self,
+        asked: Waiter | Requested,
+        instance: Instance,
+        weight: float,
+        now: float,
+        *,
+        in_line: bool = False,
     ) -> None:
         # Charged in advance, so that who has many under way does not count as one who has none.
         charged = self._learned.known_answer(instance.preset.name)
         self._shares.charge(asked.tenant, charged, now)
         instance.last_used, instance.used = now, True
         instance.wishes[asked.tenant] = None
-        lease = Lease(asked.tenant, weight, now, charged, socket=asked.kind is Kind.WEBSOCKET)
+        socket = asked.kind is Kind.WEBSOCKET
+        lease = Lease(asked.tenant, weight, now, charged, socket=socket, in_line=in_line)
         self._fleet.take_lease(asked.request, instance, lease)
 
     def end(
@@ -82,7 +91,7 @@ class Granting:
             if instance is not None and (lease := self.end_lease(request, instance, now)):
                 if answered and not lease.socket:
                     self._learned.note_answer(instance.preset.name, now - lease.since, tokens)
-                self.settle(lease, now, tokens)
+                self.settle(lease, instance, now, tokens)
 
     def end_lease(self, request: RequestId, instance: Instance, now: float) -> Lease | None:
         """None when it holds none any more. L8: what fell asleep under its last one holds nothing
@@ -92,9 +101,14 @@ class Granting:
             self._ledger.hold(instance.id, NO_NEED)
         return lease
 
-    def settle(self, lease: Lease, now: float, tokens: int | None = None) -> None:
+    def settle(
+        self, lease: Lease, instance: Instance, now: float, tokens: int | None = None
+    ) -> None:
         """What it really used, instead of what was charged in advance."""
         used = self._shares.seconds(tokens, now - lease.since)
+        if lease.in_line:
+            beyond = (used - lease.charged) / lease.weight
+            self._queue.correct(instance.preset.name, lease.tenant, beyond)
         charged = self._shares.faded(lease.charged, now - lease.since)
         self._shares.charge(lease.tenant, used - charged, now)
         self._shares.leave(lease.tenant)

@@ -27,13 +27,15 @@ def _shelves() -> dict[State, dict[InstanceId, Instance]]:
 @dataclass(slots=True)
 class Lease:
     """One request's hold on an instance. `charged` are the seconds that its tenant was charged for
-    it in advance. A `socket` lasts as long as its client likes, so it is no measure of answers."""
+    it in advance, `in_line` whether its line was as well (Line.served). A `socket` lasts as long as
+    its client likes, so it is no measure of answers."""
 
     tenant: TenantId
     weight: float
     since: float
     charged: float = 0.0
     socket: bool = False
+    in_line: bool = False
 
 
 @dataclass(slots=True, eq=False)

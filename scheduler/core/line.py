@@ -34,14 +34,19 @@ class Waiter:
 
 class Line:
     """Waiters by place. Leaving from the middle is free: what is dead is dropped when it surfaces,
-    or when the dead outnumber the living. `first` is who is served first."""
+    or when the dead outnumber the living. `first` is who is served first.
 
-    __slots__ = ("_by_place", "_living", "first")
+    `served` are the seconds that those of the line have used over their weight, since it began or
+    since another of its entry did that had none: it has no bound, so that in the long run nothing
+    counts but this."""
+
+    __slots__ = ("_by_place", "_living", "first", "served")
 
     def __init__(self) -> None:
         self._living: dict[RequestId, Waiter] = {}
         self._by_place: list[tuple[Place, Waiter]] = []
         self.first: Waiter | None = None
+        self.served = 0.0
 
     def __len__(self) -> int:
         return len(self._living)

@@ -154,7 +154,7 @@ class Order:
         for tenant, line in lines.items():
             first = line.first
             if first is not None:
-                turn = self._turn(first, level(tenant), now), first.place
+                turn = self._turn(first, level(tenant) + line.served, now), first.place
                 if best is None or turn < best:
                     best, chosen = turn, first
         return chosen
@@ -203,6 +203,8 @@ class Order:
     def _turns_of(
         self, tenant: TenantId, entry: Entry, now: float
     ) -> Iterator[tuple[float, Place, Waiter]]:
-        for before, waiter in enumerate(entry.lines[tenant].in_order()):
+        line = entry.lines[tenant]
+        for before, waiter in enumerate(line.in_order()):
             level = self._shares.level(tenant, now, answers=before, preset=waiter.preset)
+            level += line.served + self._shares.use_of(waiter.preset, before) / waiter.weight
             yield self._turn(waiter, level, now), waiter.place, waiter

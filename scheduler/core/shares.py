@@ -85,6 +85,10 @@ class Shares:
         kept = use.kept + answers * self._learned.answer(preset) / self._worth(now)
         return kept * factor / use.weight
 
+    def use_of(self, preset: PresetName, answers: int) -> float:
+        """Seconds that so many of the preset's usual answers use."""
+        return answers * self._learned.answer(preset)
+
     def levels(self, now: float) -> Callable[[TenantId], float]:
         """The same of many in one moment, and as it is: what all have in common is worked out
         once."""

@@ -110,16 +110,21 @@ class Entry:
 
     def join(self, waiter: Waiter) -> bool:
         """Whether it is the first of its line."""
-        if _RANK[waiter.kind]:
-            line = self.loads
-        else:
-            line = self.lines.get(waiter.tenant) or Line()
-            self.lines[waiter.tenant] = line
+        line = self.loads if _RANK[waiter.kind] else self._line(waiter.tenant)
         line.join(waiter)
         self.size += 1
         self.detached += waiter.detached
         self.expiries.add(waiter)
         return line.first is waiter
+
+    def _line(self, tenant: TenantId) -> Line:
+        """A new one has missed nothing, and what the others had before counts for nobody."""
+        line = self.lines.get(tenant)
+        if line is None:
+            line = Line()
+            line.served = min((each.served for each in self.lines.values()), default=0.0)
+            self.lines[tenant] = line
+        return line
 
     def leave(self, waiter: Waiter) -> None:
         waiter.waits = False
@@ -239,6 +244,21 @@ class WaitQueue:
         if not entry.size:
             self._remove(entry)
         return waiter
+
+    def serve(self, waiter: Waiter, seconds: float) -> bool:
+        """It is about to leave its line for an answer that will use so many. Whether there is
+        another line, to whose turns that matters."""
+        entry = self.entries[waiter.preset]
+        if _RANK[waiter.kind] or len(entry.lines) < 2:
+            return False
+        entry.lines[waiter.tenant].served += seconds / waiter.weight
+        return True
+
+    def correct(self, preset: PresetName, tenant: TenantId, seconds: float) -> None:
+        """Its answer has used so many more, over its weight, than it was thought to use."""
+        entry = self.entries.get(preset)
+        if entry is not None and (line := entry.lines.get(tenant)) is not None:
+            line.served += seconds
 
     def detach(self, request: RequestId, now: float) -> None:
         """A9: its client has lost its connection. Harmless for one that does not wait."""

@@ -1,5 +1,5 @@
 """Limits hold exactly whatever comes at once: 64 clients over two web processes, with a stand-in
-child."""
+child; and of a model that is never idle teams get tokens as their weights say."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ MODELS = {"alpha": {"seed": 1}}
 CLIENTS, SLOTS = 64, 4
 COMPUTED = 2
 """Tokens of each prompt that the stand-in says it has computed; it answers as many as it may."""
+WARM_UP_SECONDS, SERVED_SECONDS = 10.0, 30.0
 
 
 @pytest.fixture(scope="module")
@@ -149,3 +150,27 @@ def test_never_more_tokens_are_granted_than_allowed_and_what_was_used_is_settled
     running.kill("scheduler")
     running.wait_ready()
     eventually(lambda: client.chat("alpha", max_tokens=tokens).code == "budget_exhausted", "back")
+
+
+def test_two_teams_of_weights_3_to_1_are_served_tokens_3_to_1(running: Gateway) -> None:
+    clients = {
+        "red": client_of(running, "red", weight=3.0),
+        "blue": client_of(running, "blue", weight=1.0),
+    }
+    began, tokens = time.monotonic(), 5
+    served: list[tuple[float, str]] = []
+
+    def ask_on(team: str) -> None:
+        while time.monotonic() - began < WARM_UP_SECONDS + SERVED_SECONDS:
+            answer = clients[team].chat("alpha", max_tokens=tokens)
+            assert answer.status == 200
+            served.append((time.monotonic() - began, team))
+
+    with ThreadPoolExecutor(24) as pool:
+        asking = [pool.submit(ask_on, team) for team in clients for _ in range(12)]
+        for each in asking:
+            each.result()
+    end = WARM_UP_SECONDS + SERVED_SECONDS
+    found = Counter(team for when, team in served if WARM_UP_SECONDS <= when < end)
+
+    assert found["red"] / found["blue"] == pytest.approx(3.0, rel=0.05), found
