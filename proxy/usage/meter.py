@@ -250,8 +250,7 @@ class Meter:
         return self._capture.content(is_stream=self._stream, is_text=is_text)
 
     def _record_id(self) -> str:
-        """A conversation's is that of its stream: whoever reads it to its end in another process
-        counts the same one."""
+        """A conversation's is that of its stream, whoever carries it."""
         if self._lease is not None and self._lease.stream:
             return stream_record(self._lease.stream)
         return f"{self.id}-{self._attempt}"
