@@ -72,7 +72,9 @@ def options_of(options: Mapping[str, Any] | None) -> Options:
         if name in _SAMPLING:
             kind, known_as = _SAMPLING[name]
             taken = _taken(name, kind, value)
-            if not _means_the_default(name, taken):
+            if name == "repeat_last_n" and taken < 0:  # the whole context there, an error here
+                ignored.append(name)
+            elif not _means_the_default(name, taken):
                 sampling[known_as] = taken
             continue
         if name in _AT_LOAD:

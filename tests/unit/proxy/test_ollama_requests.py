@@ -95,6 +95,12 @@ def test_what_would_load_the_model_anew_and_what_nobody_knows_is_told_and_does_n
     assert options.header() == b"num_ctx, num_gpu, tfs_z, +1"
 
 
+def test_a_penalty_over_the_whole_context_is_told_and_left_out_as_the_engine_refuses_it():
+    assert options_of({"repeat_last_n": -1}).header() == b"repeat_last_n"
+    assert options_of({"repeat_last_n": -1}).sampling == {}
+    assert options_of({"repeat_last_n": 0}).sampling == {"repeat_last_n": 0}
+
+
 @pytest.mark.parametrize(
     ("name", "value", "kind"),
     [
