@@ -161,7 +161,7 @@ class Draining:
         head = self._order.head(now)
         for instance in [drain for drain in drains if drain.drains_for_an_entry]:
             owner = self._owner(instance)
-            if owner is None and self._passes_on(instance, head):
+            if owner is None and self._passes_on(instance, head, now):
                 assert head is not None
                 self._queue.reserve(head, instance.id)
                 figures = (("waiters", head.size),)
@@ -183,8 +183,9 @@ class Draining:
         entry = self._queue.entries.get(instance.for_preset)
         return entry if entry is not None and instance.id in entry.room else None
 
-    def _passes_on(self, instance: Instance, head: Entry | None) -> bool:
-        """Does the head need this room, now that nobody else does?"""
+    def _passes_on(self, instance: Instance, head: Entry | None, now: float) -> bool:
+        """Does the head need this room, now that nobody else does? One that will be skipped gives
+        up what it gets: to pass it on to that would never end."""
         return (
             head is not None
             and head.preset != instance.preset.name
@@ -193,6 +194,7 @@ class Draining:
             and self._fleet.current(head.preset) is None
             and not head.startup_only
             and not head.waits_for_nobody
+            and self._siting.figures_due(head) <= now
             and not self._siting.settle(head, self._presets[head.preset])
             and bool(self._room.shortage(head, staying=(instance.id,)))
             and not self._room.shortage(head)

@@ -3,7 +3,8 @@ up."""
 
 from __future__ import annotations
 
-from scheduler.core.decisions import AskExit, Reason
+from scheduler.core.decisions import AskExit, Drain, Reason, Undrain
+from scheduler.core.states import State
 from scheduler.core.values import Kind
 
 from .memory import sized, stepped
@@ -184,3 +185,22 @@ def test_a_changed_preset_waits_for_its_own_measurement():
     story.exit(1)
 
     assert story.ask(2, "m") == []
+
+
+def test_a_drain_that_nobody_needs_any_more_is_not_passed_on_to_it():
+    """It would give the room up again, in the same step, without end: the core hung."""
+    big = preset("a", need=((A, 8),))
+    story = machine(big, preset("b", need=((A, 6),)), unmeasured())
+    story.busy(1, "a")
+    story.ask(2, "b")
+    story.through(story.now + 60)
+    assert story.of("a").state is State.DRAINING
+    story.ask(3, "m")
+
+    undone = story.cancel(2)
+
+    assert [type(decision) for decision in undone] == [Undrain]
+    drained = [type(d) for _, d in story.through(story.now + 60)]
+    assert drained == [Drain]
+    assert [type(d) for d in story.release(1)] == [AskExit]
+    assert started(story.exit(1)) == ["m"]
