@@ -16,13 +16,13 @@ from scheduler.protocol import Explained
 from scheduler.schemas import (
     DecisionRecordFilter,
     DecisionRecordOut,
+    DeviceLimitOut,
+    DeviceLimitPatch,
     DeviceStateOut,
     ExplainedOut,
     InstanceOut,
     InstanceRecordFilter,
     InstanceRecordOut,
-    LimitOut,
-    LimitPatch,
     QueueEntryOut,
     QueuePage,
     StatusOut,
@@ -49,8 +49,8 @@ def list_devices(request: HttpRequest, page: Query[Page]) -> dict[str, Any]:
     return page.of(live_devices())
 
 
-@live.patch("/devices/{str:device}", auth=CHANGE_LIMITS, response=LimitOut)
-def change_limit(request: HttpRequest, device: str, body: LimitPatch) -> DeviceLimit:
+@live.patch("/devices/{str:device}", auth=CHANGE_LIMITS, response=DeviceLimitOut)
+def change_limit(request: HttpRequest, device: str, body: DeviceLimitPatch) -> DeviceLimit:
     """What Corral may use of it, and what stays free; it counts at once."""
     return limits.change_limit(device, body.model_dump(exclude_unset=True), asker_of(request))
 

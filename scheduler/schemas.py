@@ -80,14 +80,14 @@ class DeviceStateOut(Schema):
     instances: list[DeviceInstanceOut]
 
 
-class LimitPatch(Strict):
+class DeviceLimitPatch(Strict):
     """MiB. Only what is named is changed; null: no budget, or the margin of all devices."""
 
     budget: Mib | None = None
     margin: Mib | None = None
 
 
-class LimitOut(Schema):
+class DeviceLimitOut(Schema):
     device: str
     budget: int | None
     margin: int | None

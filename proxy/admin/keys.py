@@ -17,7 +17,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from models_registry.access import Asker
-from models_registry.admin.base import NOTHING, badge
+from models_registry.admin.base import NOTHING, badge, with_code
 from models_registry.admin.history import HistoryAdmin
 from models_registry.errors import ManagementRefused
 from proxy.admin.fields import NamesField, scopes_field
@@ -93,10 +93,10 @@ class ApiKeyAdmin(HistoryAdmin):
     def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
         match db_field.name:
             case "allowed":
-                return NamesField(label="Allowed models", help_text=ALLOWED)
+                return NamesField(label="Allowed models", help_text=with_code(ALLOWED))
             case "scopes":
                 among = Scope if _is_superuser(request) else FOR_MEMBERS
-                return scopes_field(among, help_text=db_field.help_text)
+                return scopes_field(among, help_text=with_code(db_field.help_text))
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 
     @admin.display(description="owner", ordering="user__username", empty_value="service")

@@ -8,6 +8,7 @@ from django.contrib import admin
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 
+from models_registry.admin.base import with_code
 from models_registry.admin.history import HistoryAdmin
 from proxy.admin.fields import NamesField, scopes_field
 from proxy.admin.limits import LimitsInline
@@ -32,10 +33,11 @@ class TeamAdmin(HistoryAdmin):
         return teams.annotate(Count("keys", distinct=True), Count("memberships", distinct=True))
 
     def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
-        told = {"label": db_field.verbose_name.capitalize(), "help_text": db_field.help_text}
+        helped = with_code(str(db_field.help_text))
+        told = {"label": db_field.verbose_name.capitalize(), "help_text": helped}
         match db_field.name:
             case "allowed":
-                return NamesField(**{**told, "help_text": f"{ALLOWED} Empty: all."})
+                return NamesField(**{**told, "help_text": with_code(f"{ALLOWED} Empty: all.")})
             case "member_scopes":
                 return scopes_field(FOR_MEMBERS, **told)
         return super().formfield_for_dbfield(db_field, request, **kwargs)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 from argparse import ArgumentParser
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from ninja import Schema
 
 from models_registry.models import Download, Measurement, ModelFile
 from proxy.models import ApiKey
@@ -90,3 +92,21 @@ def routes() -> list[tuple[str, str]]:
         for path, operations in document["paths"].items()
         for method in operations
     ]
+
+
+def test_each_schema_has_a_name_of_its_own():
+    """Of two with one name the document holds one, for both."""
+    there = {
+        (schema.__name__, schema.__module__)
+        for schema in _below(Schema)
+        if schema.__module__.startswith(("proxy.", "scheduler.", "models_registry.", "routerproj."))
+        and "[" not in schema.__name__
+    }
+    named = Counter(name for name, _ in there)
+
+    assert [name for name, number in named.items() if number > 1] == []
+
+
+def _below(schema: type[Schema]) -> set[type[Schema]]:
+    below = set(schema.__subclasses__())
+    return below.union(*map(_below, below))

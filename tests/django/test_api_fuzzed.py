@@ -110,6 +110,8 @@ def rows_count() -> list[int]:
     return [model.objects.count() for model in (Preset, Alias, ModelFile, ApiKey)]
 
 
+# The client of these tests is synchronous, and CSV is streamed to an ASGI server
+@pytest.mark.filterwarnings("ignore:StreamingHttpResponse must consume asynchronous iterators")
 @pytest.mark.parametrize("operation", OPERATIONS, ids=LABELS)
 def test_what_the_document_allows_breaks_nothing(operation, manager, rows):
     @quick
