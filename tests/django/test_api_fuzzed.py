@@ -26,7 +26,12 @@ from .control_socket import StandInScheduler
 from .management import Manager
 from .registry_rows import gguf
 
-pytestmark = [pytest.mark.django_db, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.django_db,
+    pytest.mark.slow,
+    # The client of these tests is synchronous, and CSV is streamed to an ASGI server
+    pytest.mark.filterwarnings("ignore:StreamingHttpResponse must consume asynchronous iterators"),
+]
 
 EXAMPLES = 20
 FEW = 5
@@ -110,8 +115,6 @@ def rows_count() -> list[int]:
     return [model.objects.count() for model in (Preset, Alias, ModelFile, ApiKey)]
 
 
-# The client of these tests is synchronous, and CSV is streamed to an ASGI server
-@pytest.mark.filterwarnings("ignore:StreamingHttpResponse must consume asynchronous iterators")
 @pytest.mark.parametrize("operation", OPERATIONS, ids=LABELS)
 def test_what_the_document_allows_breaks_nothing(operation, manager, rows):
     @quick
