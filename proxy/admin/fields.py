@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from django import forms
 
-from proxy.scopes import IN_WORDS, Scope
+from proxy.scopes import IN_WORDS, USUAL, Scope
 
 if TYPE_CHECKING:  # unfold has no stubs
     _Checkboxes = forms.CheckboxSelectMultiple
@@ -38,5 +38,8 @@ class NamesField(forms.CharField):
 
 
 def scopes_field(among: Iterable[Scope], **kwargs: Any) -> forms.MultipleChoiceField:
+    """A new row's are the usual ones."""
     choices = [(str(each), f"{each}: {IN_WORDS[each]}") for each in among]
-    return forms.MultipleChoiceField(choices=choices, widget=_Checkboxes, **kwargs)
+    return forms.MultipleChoiceField(
+        choices=choices, widget=_Checkboxes, initial=[str(each) for each in USUAL], **kwargs
+    )

@@ -181,7 +181,7 @@ def test_what_is_loaded_is_listed_until_it_is_let_go(ollama: Client) -> None:
 
 
 def test_no_client_lets_go_what_another_team_uses(serving: Gateway, ollama: Client) -> None:
-    made = serving.manage("createkey", "other", "--team", "blue")
+    made = serving.manage("createkey", "other", "--team", "blue", "--scopes", "infer,read,load")
     key = made.stdout.split()[-1]
     ollama.generate("beta", keep_alive="5m")
     pid = serving.child_of("beta").pid
