@@ -38,8 +38,7 @@ class NamesField(forms.CharField):
 
 
 def scopes_field(among: Iterable[Scope], **kwargs: Any) -> forms.MultipleChoiceField:
-    """A new row's are the usual ones."""
+    """A new row's are the usual ones, unless `initial` says others."""
     choices = [(str(each), f"{each}: {IN_WORDS[each]}") for each in among]
-    return forms.MultipleChoiceField(
-        choices=choices, widget=_Checkboxes, initial=[str(each) for each in USUAL], **kwargs
-    )
+    told = {"initial": [str(each) for each in USUAL], **kwargs}
+    return forms.MultipleChoiceField(choices=choices, widget=_Checkboxes, **told)
