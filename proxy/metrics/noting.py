@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from proxy.metrics import families
 from proxy.usage.record import Record
@@ -21,8 +21,7 @@ TOLD_AT_ONCE = 1000
 """Figures in a line."""
 
 
-def tally_of(records: list[Record]) -> Tally:
-    tally = Tally()
+def count_records(records: Iterable[Record], tally: Tally) -> None:
     for record in records:
         model, team = record.preset, record.team
         tally.count(families.REQUESTS, (model, team, record.code or _outcome(record.status)))
@@ -38,7 +37,6 @@ def tally_of(records: list[Record]) -> Tally:
         ):
             if seconds is not None:
                 tally.spread(name, (model,), seconds)
-    return tally
 
 
 def _outcome(status: int) -> str:
@@ -72,7 +70,7 @@ class Noting:
     async def tell(self) -> None:
         """What has come so far. Raises Refused."""
         records, self._records = self._records, []
-        self._untold.add(tally_of(records).whole())
+        count_records(records, self._untold)
         if not self._untold:
             return
         scheduler = await self._scheduler()

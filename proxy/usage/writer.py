@@ -76,7 +76,7 @@ class UsageWriter:
         while True:
             try:
                 await self._round()
-            except Exception:
+            except Exception:  # one round that fails must not be the last
                 logger.exception("Usage cannot be written: the journal keeps it")
             try:
                 async with asyncio.timeout(LOOK_SECONDS):

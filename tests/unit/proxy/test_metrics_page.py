@@ -7,13 +7,13 @@ import re
 from prometheus_client.parser import text_string_to_metric_families
 
 from proxy.metrics.families import COUNTS, SPREADS
-from proxy.metrics.noting import tally_of
+from proxy.metrics.noting import count_records
 from proxy.metrics.page import page
 from proxy.usage.record import Record
 from scheduler.memory_states import DevicesState, DeviceState
 from scheduler.protocol import InstanceState, QueueEntry, SnapshotState
 from scheduler.runtime.tallied_record import ENDS, LOAD_SECONDS, STARTS
-from scheduler.tally import SECONDS, Tallied
+from scheduler.tally import SECONDS, Tallied, Tally
 
 OWN = """# HELP llamacpp:prompt_tokens_total Number of prompt tokens processed.
 # TYPE llamacpp:prompt_tokens_total counter
@@ -73,7 +73,9 @@ def of(samples, name: str, **labels: str) -> float:
 
 
 def tallied(*records: Record) -> Tallied:
-    return tally_of(list(records)).whole()
+    tally = Tally()
+    count_records(records, tally)
+    return tally.whole()
 
 
 def answered(**changed) -> Record:
