@@ -21,6 +21,7 @@ from routerproj.databases import database_settings
 from routerproj.environment import Environment
 from routerproj.logs import logging_config
 from routerproj.ollama_environment import ollama_defaults
+from routerproj.page_policy import content_security_policy
 from routerproj.secret import (
     UnusableStateFolder,
     close_to_others,
@@ -232,6 +233,18 @@ CORRAL_JOB_MODULES = (
 DEBUG = env.flag("CORRAL_DEBUG", default=False)
 ALLOWED_HOSTS = env.words("CORRAL_ALLOWED_HOSTS", default=("localhost", "127.0.0.1", "[::1]"))
 CSRF_TRUSTED_ORIGINS = env.words("CORRAL_CSRF_TRUSTED_ORIGINS")
+CORRAL_HTTPS = env.flag("CORRAL_HTTPS", default=False)
+"""People reach it by TLS alone, which a proxy in front ends, and it says so (X-Forwarded-Proto)."""
+CORRAL_HSTS = env.whole("CORRAL_HSTS", default=30 * 24 * 3600, most=2 * 366 * 24 * 3600)
+"""Seconds for which browsers then ask for nothing but TLS; 0: they are not told."""
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if CORRAL_HTTPS else None
+"""A client that forges it gains nothing: the check of origins becomes stricter for it."""
+SECURE_SSL_REDIRECT = SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = CORRAL_HTTPS
+SECURE_REDIRECT_EXEMPT = [r"^router/api/"]  # programs would repeat their key in the clear
+SECURE_HSTS_SECONDS = CORRAL_HSTS if CORRAL_HTTPS else 0
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
+"""Whether other hosts of the same domain have TLS too is not for Corral to say."""
+CORRAL_PAGE_POLICY = content_security_policy()
 
 INSTALLED_APPS = [
     "unfold",  # its templates stand before the admin's own
@@ -262,6 +275,7 @@ if env.flag("CORRAL_DAPHNE", default=False):
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "routerproj.page_headers.PageHeaders",
     "routerproj.static_files.StaticFiles",
     "routerproj.password_checks.FewPasswordChecks",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -317,7 +331,10 @@ WHITENOISE_AUTOREFRESH = False  # it follows DEBUG otherwise, and searches the f
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20  # bytes of a form, or of a body of the management API
 SESSION_COOKIE_AGE = 12 * 3600  # seconds
 SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_HTTPONLY = True
+CSRF_COOKIE_HTTPONLY = True  # forms carry the token, and so does the page of the management API
 SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 
 LOGGING = logging_config(

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-APART = ("django", "process", "e2e", "browser", "postgres")
+APART = ("django", "process", "e2e", "browser", "postgres", "security")
 LANES = {
     "servers": ["tests/e2e", "-m", "each_server"],
     "product": ["tests/e2e", "-m", "not each_server and not alone"],
@@ -34,6 +34,7 @@ LANES = {
         "--reuse-db",
     ],
     "browser": ["tests/browser"],
+    "security": ["tests/security"],
 }
 """In the order in which they begin: what lasts longest comes first."""
 AT_ONCE = 5
