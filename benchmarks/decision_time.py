@@ -61,7 +61,7 @@ def section(_folder: Path, scope: Scope) -> str:
     return _text(by_models, by_running, taken, scope)
 
 
-def _measured(sizes: Sequence[Size], scope: Scope) -> dict[Size, Rounds]:
+def _measured(sizes: Sequence[Size], scope: Scope) -> Mapping[Size, Rounds]:
     """All sizes live for the whole time and take turns, so that a disturbance hits all of them.
     The first round only warms up and is dropped."""
     planners = {}

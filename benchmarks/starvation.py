@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from benchmarks.frame import Scope, process, rounds_of, say, spread, table
 from benchmarks.subjects import START_SECONDS, free_port
@@ -173,7 +174,7 @@ def _last_load(running: Gateway) -> float:
         "WHERE preset = 'b' AND loaded_at IS NOT NULL ORDER BY started_at DESC LIMIT 1"
     )
 
-    def found() -> tuple[str, str] | None:
+    def found() -> Any:
         path = running.var / "corral.sqlite3"
         with contextlib.closing(sqlite3.connect(path, timeout=20)) as rows:
             return rows.execute(query).fetchone()

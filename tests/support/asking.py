@@ -31,7 +31,7 @@ class Answer:
 
     @property
     def message(self) -> str:
-        return self.json["error"]["message"]
+        return str(self.json["error"]["message"])
 
 
 @dataclass

@@ -108,7 +108,7 @@ class Gateway:
             line = json.dumps({"op": operation, "id": 1, **fields}) + "\n"
             connection.sendall(line.encode())
             with connection.makefile() as replies:
-                reply = json.loads(replies.readline())
+                reply: dict[str, dict[str, Any]] = json.loads(replies.readline())
         assert "ok" in reply, reply
         return reply["ok"]
 
