@@ -24,6 +24,8 @@ from models_registry.access import Asker
 from models_registry.errors import ManagementRefused
 from proxy.account.forms import KeyForm
 from proxy.editing import keep_new, revoke_key
+from proxy.limits.sight import limits_of_person
+from proxy.limits.used import limits_now
 from proxy.members import members, teams_led_by
 from proxy.models import ApiKey, Membership
 from proxy.rotation import USUAL_GRACE_HOURS, rotate_key
@@ -130,6 +132,7 @@ def _page(
         "memberships": _memberships(user),
         "keys": [(key, state_of(key), _may_rotate(user, key)) for key in _keys(user)],
         "usual_grace": USUAL_GRACE_HOURS,
+        **limits_now(limits_of_person(user)),
         **own_usage(user),
     }
     return TemplateResponse(request, "account/home.html", context)

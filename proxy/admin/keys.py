@@ -18,13 +18,13 @@ from django.utils.safestring import SafeString
 
 from models_registry.access import Asker
 from models_registry.admin.base import NOTHING, badge, with_code
-from models_registry.admin.history import HistoryAdmin
 from models_registry.errors import ManagementRefused
 from proxy.admin.fields import NamesField, scopes_field
-from proxy.admin.limits import LimitsInline
+from proxy.admin.limits import LimitedAdmin, LimitsInline
 from proxy.admin.rotating import RotationForm
 from proxy.keys import give_secret
-from proxy.models import FOR_MEMBERS, ApiKey
+from proxy.limits.sight import limits_of_key
+from proxy.models import FOR_MEMBERS, ApiKey, Limit
 from proxy.rotation import rotate_key
 from proxy.scopes import OF_SUPERUSERS, Scope
 from proxy.states import IN_USE, REPLACED, state_of
@@ -51,7 +51,7 @@ class ByScope(admin.SimpleListFilter):
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(HistoryAdmin):
+class ApiKeyAdmin(LimitedAdmin):
     """Its history never held the digest, so a deleted key stays deleted; and going back changes
     what people edit only, so a revoked key stays revoked."""
 
@@ -73,6 +73,9 @@ class ApiKeyAdmin(HistoryAdmin):
         name = self._url_name("rotate")
         rotate = path("<int:object_id>/rotate/", view(self.rotate_view), name=name)
         return [rotate, *super().get_urls()]
+
+    def limits_shown(self, row: ApiKey) -> QuerySet[Limit]:
+        return limits_of_key(row)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
         rows: QuerySet[ApiKey] = super().get_queryset(request)

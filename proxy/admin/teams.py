@@ -9,15 +9,15 @@ from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 
 from models_registry.admin.base import with_code
-from models_registry.admin.history import HistoryAdmin
 from proxy.admin.fields import NamesField, scopes_field
-from proxy.admin.limits import LimitsInline
+from proxy.admin.limits import LimitedAdmin, LimitsInline
 from proxy.admin.members import MembersInline
-from proxy.models import FOR_MEMBERS, Team
+from proxy.limits.editing import limits
+from proxy.models import FOR_MEMBERS, Limit, Team
 
 
 @admin.register(Team)
-class TeamAdmin(HistoryAdmin):
+class TeamAdmin(LimitedAdmin):
     list_display = ["name", "weight", "priority", "key_count", "member_count", "created_at"]
     list_filter = ["priority"]
     search_fields = ["name"]
@@ -27,6 +27,9 @@ class TeamAdmin(HistoryAdmin):
     ]  # fmt: skip
     readonly_fields = ["created_at"]
     inlines = [MembersInline, LimitsInline]
+
+    def limits_shown(self, row: Team) -> QuerySet[Limit]:
+        return limits().filter(team=row)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Team]:
         teams: QuerySet[Team] = super().get_queryset(request)

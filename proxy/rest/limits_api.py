@@ -12,9 +12,12 @@ from pydantic import Field, StrictInt
 from models_registry.access import Needs, asker_of
 from models_registry.shapes import Page, Paged, Strict
 from proxy.limits import editing
+from proxy.limits.sight import limits_seen_by
+from proxy.limits.used import Used, used_of
 from proxy.models import Limit
 from proxy.models.limits import MOST_REQUESTS, MOST_TOKENS
 from proxy.rest.schemas import Name, TeamId
+from proxy.usage_pages.askers import NeedsSight
 
 limits = Router(tags=["limits"])
 
@@ -74,6 +77,25 @@ class LimitOut(Schema):
         return None if row.key is None else str(row.key.public_id)
 
 
+class UsedOut(Schema):
+    figure: str = Field(description="`requests_per_minute` and so on, as in /limits.")
+    limit: int
+    used: int = Field(description="With what requests under way have reserved.")
+    remaining: int
+    resets_at: datetime | None = Field(
+        description="When all of it will be there again, if nothing more comes; null: all of it "
+        "is, or nobody knows when requests under way end."
+    )
+
+
+class CountedOut(Schema):
+    id: int
+    team: str | None
+    key: str | None = Field(description="Its public id.")
+    model: str
+    figures: list[UsedOut]
+
+
 class LimitFilter(Page):
     team: str = Field("", max_length=100, description="Of this team only.")
     key: str = Field("", max_length=8, description="Of this key only.")
@@ -87,6 +109,25 @@ class LimitFilter(Page):
 @limits.get("", auth=VIEW, response=Paged[LimitOut])
 def list_limits(request: HttpRequest, page: Query[LimitFilter]) -> dict[str, Any]:
     return page.of(editing.limits().filter(**page.conditions()))
+
+
+@limits.get("/counted", auth=NeedsSight(), response=Paged[CountedOut])
+def list_counted(request: HttpRequest, page: Query[LimitFilter]) -> dict[str, Any]:
+    """How much is used and left of each, now: of all limits to admins, to others of those of their
+    keys and teams."""
+    found = page.of(limits_seen_by(asker_of(request)).filter(**page.conditions()))
+    used = used_of(found["items"])
+    return {**found, "items": [_counted(row, used[row.pk]) for row in found["items"]]}
+
+
+def _counted(row: Limit, figures: list[Used]) -> dict[str, Any]:
+    return {
+        "id": row.pk,
+        "team": row.team and row.team.name,
+        "key": row.key and row.key.public_id,
+        "model": row.model,
+        "figures": figures,
+    }
 
 
 @limits.post("", auth=ADD, response={201: LimitOut})

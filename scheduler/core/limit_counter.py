@@ -117,7 +117,7 @@ class Counter:
         by_day = measure is Measure.DAY
         most = limit.day if by_day else limit.month
         period = moment.day if by_day else month_of(moment.day)
-        used, held = self.used.get(period, 0), self._held_on.get(period, 0)
+        used, held = self.used.get(period, 0), self.held_on(period)
         if most is None or (most and used + held + tokens <= most):
             return None
         if tokens > most or not most:
@@ -161,27 +161,40 @@ class Counter:
 
     # What is left -----------------------------------------------------------------------------
 
+    def requests_reset(self, now: float) -> float:
+        """Seconds until none of its requests counts any more, if none comes."""
+        if not self._requests:
+            return 0.0
+        return next(reversed(self._requests.values())) + WINDOW_SECONDS - now
+
+    def tokens_reset(self, now: float) -> float:
+        """The same of the minute's tokens; of those under way nobody knows their end."""
+        if self.held:
+            return WINDOW_SECONDS
+        return self._spent[-1][0] + WINDOW_SECONDS - now if self._spent else 0.0
+
+    def held_on(self, period: str) -> int:
+        """Tokens that those under way have reserved of a day's or a month's."""
+        return self._held_on.get(period, 0)
+
     def requests_left(self, limit: Limit, now: float) -> Left | None:
         if limit.requests is None:
             return None
-        newest = next(reversed(self._requests.values()), now - WINDOW_SECONDS)
         left = max(0, limit.requests - len(self._requests))
-        return Left(limit.requests, left, newest + WINDOW_SECONDS - now)
+        return Left(limit.requests, left, self.requests_reset(now))
 
     def tokens_left(self, limit: Limit, moment: Moment) -> list[Left]:
         """Of the minute, of the day, of the month, as far as the row limits them."""
         found = []
         if limit.tokens is not None:
-            newest = self._spent[-1][0] if self._spent else moment.now - WINDOW_SECONDS
-            seconds = WINDOW_SECONDS if self.held else newest + WINDOW_SECONDS - moment.now
-            found.append(_left(limit.tokens, self.tokens, seconds))
+            found.append(_left(limit.tokens, self.tokens, self.tokens_reset(moment.now)))
         budgets = (
             (limit.day, moment.day, moment.until_next_day),
             (limit.month, month_of(moment.day), moment.until_next_month),
         )
         for most, period, seconds in budgets:
             if most is not None:
-                used = self.used.get(period, 0) + self._held_on.get(period, 0)
+                used = self.used.get(period, 0) + self.held_on(period)
                 found.append(_left(most, used, seconds))
         return found
 

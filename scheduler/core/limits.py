@@ -189,6 +189,10 @@ class Limits:
             concurrent=found.concurrent,
             day=found.used.get(moment.day, 0),
             month=found.used.get(month_of(moment.day), 0),
+            day_held=found.held_on(moment.day),
+            month_held=found.held_on(month_of(moment.day)),
+            requests_reset=found.requests_reset(moment.now),
+            tokens_reset=found.tokens_reset(moment.now),
         )
 
     def tidy(self, now: float) -> None:
@@ -207,13 +211,18 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What is counted of one row now; only `tokens` has in it what those under way hold."""
+    """What is counted of one row now; `tokens` has in it what those under way hold, `day` and
+    `month` have it beside them. Resets are seconds."""
 
     requests: int
     tokens: int
     concurrent: int
     day: int
     month: int
+    day_held: int
+    month_held: int
+    requests_reset: float
+    tokens_reset: float
 
 
 _ORDER = list(Measure)

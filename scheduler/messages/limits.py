@@ -63,7 +63,9 @@ class Counted(OperationBase, tag="counted", frozen=True):
 
 class CounterState(msgspec.Struct, frozen=True):
     """`requests` and `tokens` of the last minute, with those under way; `concurrent` are under way.
-    `day` and `month` are tokens that answers have used on this one (UTC)."""
+    `day` and `month` are tokens that answers have used on this one (UTC), `day_held` and
+    `month_held` what those under way have reserved of it. After `requests_reset` and `tokens_reset`
+    seconds nothing of the minute counts any more, if nothing comes."""
 
     counter: str
     requests: int
@@ -71,6 +73,10 @@ class CounterState(msgspec.Struct, frozen=True):
     concurrent: int
     day: int
     month: int
+    day_held: int = 0
+    month_held: int = 0
+    requests_reset: float = 0.0
+    tokens_reset: float = 0.0
 
 
 class CountedState(msgspec.Struct, frozen=True):

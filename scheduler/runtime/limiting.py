@@ -14,6 +14,7 @@ from models_registry.launch import LaunchSpec
 from scheduler.core.decisions import Decision, Reject, Revoke
 from scheduler.core.events import Cancelled, Event, Released, Ticked
 from scheduler.core.limit_values import Charged, Limit, Moment
+from scheduler.core.limits import Counted as CountedNow
 from scheduler.core.limits import Limits
 from scheduler.core.values import RequestId
 from scheduler.protocol import Acquire, Counted, CountedState, CounterState, Left, Rate
@@ -82,21 +83,9 @@ class Limiting:
         return self._rate(limits, self._moment())
 
     def counted(self, asked: Counted) -> CountedState:
-        moment, found = self._moment(), []
-        for counter in asked.counters:
-            is_now = self._limits.counted(counter, moment)
-            if is_now is not None:
-                found.append(
-                    CounterState(
-                        counter,
-                        is_now.requests,
-                        is_now.tokens,
-                        is_now.concurrent,
-                        is_now.day,
-                        is_now.month,
-                    )
-                )
-        return CountedState(found)
+        moment = self._moment()
+        found = ((each, self._limits.counted(each, moment)) for each in asked.counters)
+        return CountedState([_state(name, now) for name, now in found if now is not None])
 
     # How it ends --------------------------------------------------------------------------------
 
@@ -176,6 +165,21 @@ def _limit(told: LimitTold) -> Limit:
         concurrent=told.concurrent,
         day=told.day,
         month=told.month,
+    )
+
+
+def _state(counter: str, is_now: CountedNow) -> CounterState:
+    return CounterState(
+        counter,
+        is_now.requests,
+        is_now.tokens,
+        is_now.concurrent,
+        is_now.day,
+        is_now.month,
+        is_now.day_held,
+        is_now.month_held,
+        is_now.requests_reset,
+        is_now.tokens_reset,
     )
 
 

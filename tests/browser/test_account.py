@@ -22,6 +22,9 @@ def test_a_member_makes_a_key_uses_it_rotates_it_and_revokes_it(desk: Desk) -> N
     page.get_by_role("button", name="Log in").click()
     expect(page.get_by_role("heading", name="Your keys")).to_be_visible()
 
+    left = page.get_by_role("region", name="What is left of limits")
+    expect(left.get_by_text("tokens a day")).to_be_visible()
+    expect(left.get_by_text("1000000000").first).to_be_visible()
     page.get_by_label("Name").fill("telephone")
     page.get_by_role("button", name="Make the key").click()
     expect(page.get_by_role("heading", name="The new key telephone")).to_be_visible()

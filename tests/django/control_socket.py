@@ -18,6 +18,8 @@ from models_registry.launch import LaunchSpec
 from models_registry.ports import SchedulerRefused
 from scheduler.ports import ControlSocketScheduler
 from scheduler.protocol import (
+    CountedState,
+    CounterState,
     DevicesState,
     ErrorBody,
     Explained,
@@ -58,6 +60,7 @@ class StandInScheduler:
         self.devices = DevicesState([])
         self.fits = FITS
         self.refuses: ErrorBody | None = None
+        self.counted: list[CounterState] = []
         self.loaded = False
         self.instances = 1
         self.asked: list[Any] = []
@@ -83,6 +86,9 @@ class StandInScheduler:
             return Reply(operation.id, ok=msgspec.to_builtins(self.devices))
         if name == "Fit":
             return Reply(operation.id, ok=msgspec.to_builtins(self.fits))
+        if name == "Counted":
+            known = [each for each in self.counted if each.counter in operation.counters]
+            return Reply(operation.id, ok=msgspec.to_builtins(CountedState(known)))
         if name == "Unload":
             return Reply(operation.id, ok={"instances": self.instances})
         return Reply(operation.id, ok={})

@@ -35,8 +35,10 @@ def _example(parameter: re.Match[str]) -> str:
     return known.get(parameter[1], "some/model:Q4_K_M")
 
 
-OPERATIONS = [each for each in every_operation() if not each[1].startswith("/usage/")]
-"""Usage is for everybody, each their own: tests/django/usage/test_api.py."""
+OPERATIONS = [
+    each for each in every_operation() if not each[1].startswith(("/usage/", "/limits/counted"))
+]
+"""Those are for everybody, each their own: usage/test_api.py, test_limits_counted.py."""
 DOCUMENTS = [("GET", "/openapi.json"), ("GET", "/docs")]
 
 

@@ -26,9 +26,10 @@ ACCOUNTS = f"""
 from django.contrib.auth.models import User
 for name in ("anna", "bert"):
     User.objects.create_superuser(name, password={PASSWORD!r})
-from proxy.models import Membership, Team
+from proxy.models import Limit, Membership, Team
 mia = User.objects.create_user("mia", password={PASSWORD!r})
 Membership.objects.create(user=mia, team=Team.objects.get(name="default"))
+Limit.objects.create(team=Team.objects.get(name="default"), tokens_per_day=10**9)
 """
 WAIT_MILLISECONDS = 60_000
 """For a text to appear, on a machine that has other things to do."""

@@ -12,7 +12,7 @@ from .limits_referee import CameIn, Referee
 
 DAY = 86_400.0
 COUNTERS = ("key", "team")
-NOTHING = Counted(0, 0, 0, 0, 0)
+NOTHING = Counted(0, 0, 0, 0, 0, 0, 0, 0.0, 0.0)
 STEPS = (0.0, 1.0, 9.9, 10.0, 25.0, 30.0, 50.0, 59.9, 60.0)
 
 
@@ -184,8 +184,10 @@ class LimitsWorld:
             if requests is not None and row.requests is not None:
                 used = self.referee.requests(counter, self.now)
                 assert requests.left == max(0, row.requests - used)
+                assert requests.seconds == told.requests_reset
             if tokens is not None:
                 assert 0 <= tokens.left <= tokens.most
+                assert tokens.left == _least_left(row, told)
 
     def _one(self) -> RequestId | None:
         under_way = sorted(self.referee.under_way)
@@ -227,3 +229,10 @@ HAPPENINGS = (
     LimitsWorld.the_wall_clock_jumps,
     LimitsWorld.the_counters_are_tidied,
 )
+
+
+def _least_left(row: Limit, told: Counted) -> int:
+    """Of its tokens, by what is told of its counter."""
+    budgets = ((row.day, told.day + told.day_held), (row.month, told.month + told.month_held))
+    known = ((row.tokens, told.tokens), *budgets)
+    return min(max(0, most - used) for most, used in known if most is not None)
