@@ -14,6 +14,7 @@ from models_registry.access import Asker
 from proxy.headers import RawHeaders
 from proxy.keys import key_in, stored_key
 from proxy.last_uses import note_use
+from proxy.log_context import comes_from
 from proxy.models import ApiKey
 from proxy.scopes import Scope
 from scheduler.protocol import Refused
@@ -61,6 +62,7 @@ def _by_key(text: bytes) -> Asker:
         if text.decode("latin-1") in settings.CORRAL_API_KEYS:
             raise _may_not_manage("a key of serve's command line")
         raise Refused("invalid_api_key", "This API key is not valid, or no longer.")
+    comes_from(key.public_id, key.team.name)
     note_use(key)
     scopes = key.effective_scopes
     manages = Scope.ADMIN in scopes

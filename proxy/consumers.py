@@ -46,6 +46,7 @@ from proxy.forwarding import Carriers, Forwarding, Order, carriers_of, interrupt
 from proxy.handover import Handover, Outliving, handed_over
 from proxy.headers import client_request_id, head_for_child, refuse_odd_headers
 from proxy.key_ring import KeyRing
+from proxy.log_context import comes_from
 from proxy.metrics.front import Metrics
 from proxy.model_changes import ModelChanges
 from proxy.ollama.front import Ollama
@@ -148,6 +149,7 @@ class GatewayApp:
                 caller = Caller("")
             else:
                 caller = await self._keys.identify(request.headers)
+                comes_from(caller.key, caller.team)
                 refuse_without_scope(caller, endpoint.kind)
             if endpoint.kind not in APART:
                 await self._own.answer(endpoint, caller, request)
@@ -309,7 +311,7 @@ class GatewayApp:
             carriage.model = address_query(query)
         else:
             carriage.model = await self._parsing.model_in(body, form)
-        carriage.meter.model = carriage.model
+        carriage.meter.asks_for(carriage.model)
         if form is None:
             carriage.meter.reads(body)
         carriers = await self._started()

@@ -32,6 +32,7 @@ from proxy.headers import (
 )
 from proxy.key_ring import KeyRing
 from proxy.keys import has_key
+from proxy.log_context import comes_from
 from proxy.permissions import refuse_without_scope
 from proxy.relay import AnswerCut
 from proxy.socket_relay import STOPPING, SocketRelay
@@ -128,6 +129,7 @@ class Sockets:
     async def _carry(self, client: ClientSocket, watch: Watch) -> None:
         arrived = watch.loop.time()
         caller = await self._keys.identify(client.identifying_headers)
+        comes_from(caller.key, caller.team)
         refuse_without_scope(caller, Kind.FORWARD)
         watch.key, watch.listens = caller.key, True
         agent = dict(client.headers).get(b"user-agent", b"")
@@ -149,7 +151,8 @@ class Sockets:
         self, client: ClientSocket, meter: Meter, arrived: float, watch: Watch
     ) -> None:
         self._usage.refuse_if_full()
-        model = meter.model = address_query(client.query)
+        model = address_query(client.query)
+        meter.asks_for(model)
         client.follow(watch)
         try:
             lease, child = await self._opened(client, meter, arrived, watch)
@@ -232,6 +235,7 @@ class Sockets:
         caller = ANYBODY
         if has_key(client.identifying_headers) or await client.person() is None:
             caller = await self._keys.identify(client.identifying_headers)
+            comes_from(caller.key, caller.team)
             refuse_without_scope(caller, Kind.EVENTS)
         watch.queued = True  # at a stop it ends at once
         watch.key, watch.listens = caller.key, True

@@ -28,8 +28,8 @@ from models_registry.access import identify
 from models_registry.errors import ManagementRefused
 from models_registry.ports import SchedulerRefused, SchedulerUnavailable
 from models_registry.shapes import Asked, Strict
+from proxy.log_context import request_id
 from proxy.queries import database_away
-from routerproj.logs import request_id
 from scheduler.protocol import ERRORS, Refused, retry_after
 
 logger = logging.getLogger(__name__)
@@ -144,7 +144,7 @@ def _database_away(request: HttpRequest, error: Exception) -> HttpResponse:
 
 def _broken(request: HttpRequest, error: Exception) -> HttpResponse:
     logger.error("%s %s failed", request.method, request.path, exc_info=error)
-    identifier = request_id.get()
+    identifier = request_id()
     return refused("internal_error", f"Something broke here; the log says more under {identifier}.")
 
 

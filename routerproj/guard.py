@@ -14,13 +14,14 @@ from time import monotonic
 from typing import Any
 
 from proxy.client_socket import can_answer, closing_for, fitting, http_answer
+from proxy.log_context import LogContext, of_request
 from proxy.relay import AnswerCut
 from routerproj import guard_rules as rules
-from routerproj.logs import request_id
 from routerproj.refusals import refusal
 from scheduler.protocol import Refused
 
 logger = logging.getLogger(__name__)
+access_log = logging.getLogger("corral.access")
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -46,7 +47,8 @@ class GuardConfig:
     what Django reads, the admin's forms and the management API: it keeps bodies before it knows
     who sends them. `django_hosts` are those under which Django's paths may be reached; None leaves
     it to Django. `max_upload` is the limit of model files, which go to the disk as they come.
-    `max_sockets` are the WebSockets that may be open at once."""
+    `max_sockets` are the WebSockets that may be open at once. `access_log`: each request has its
+    line in the log, once it is over."""
 
     max_body: int
     body_timeout_seconds: float
@@ -56,6 +58,7 @@ class GuardConfig:
     open_origins: tuple[str, ...] = ()
     django_hosts: tuple[str, ...] | None = None
     max_sockets: int = 512
+    access_log: bool = False
 
 
 class Guard:
@@ -81,7 +84,8 @@ class Guard:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         identifier = rules.request_id_of(scope)
-        token = request_id.set(identifier)
+        token = of_request.set(LogContext(identifier))
+        begun = monotonic()
         gateway = self._is_gateway_path(scope["path"])
         config = self._config if gateway else self._form_config
         if scope["path"].startswith(UPLOADS):
@@ -96,7 +100,9 @@ class Guard:
                 return
             await self._answer(_clean(scope, identifier), exchange)
         finally:
-            request_id.reset(token)
+            if config.access_log:
+                _tell_of(scope, scope["method"], exchange.status, begun)
+            of_request.reset(token)
 
     async def _answer(self, scope: Scope, exchange: Exchange) -> None:
         try:
@@ -131,7 +137,8 @@ class Guard:
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         identifier = rules.request_id_of(scope)
-        token = request_id.set(identifier)
+        token = of_request.set(LogContext(identifier))
+        begun = monotonic()
         self._sockets += 1
         try:
             try:
@@ -150,7 +157,9 @@ class Guard:
             raise ConnectionCut from None
         finally:
             self._sockets -= 1
-            request_id.reset(token)
+            if self._config.access_log:
+                _tell_of(scope, "WEBSOCKET", 0, begun)
+            of_request.reset(token)
 
     def _check_socket(self, scope: Scope) -> None:
         """Raises Refused."""
@@ -193,6 +202,8 @@ class Exchange:
         """`plain`: a refusal is a sentence, not JSON."""
         self.identifier = identifier
         self.started = False
+        self.status = 0
+        """Of its answer; 0 while there is none."""
         self.refused = False
         self._receive = receive
         self._send = send
@@ -243,6 +254,7 @@ class Exchange:
             return
         if message["type"] == "http.response.start":
             self.started = True
+            self.status = message["status"]
             headers = message.get("headers", ())
             if b"x-request-id" not in [name.lower() for name, _ in headers]:
                 ours = (b"x-request-id", self.identifier.encode())
@@ -257,8 +269,19 @@ class Exchange:
         self.started = True
         logger.info("refused: %s", error.message)
         status, headers, body = refusal(error, self.identifier, plain=self._plain)
+        self.status = status
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
         await self._send({"type": "http.response.body", "body": body})
+
+
+def _tell_of(scope: Scope, method: str, status: int, begun: float) -> None:
+    """The path alone: a query is the client's own business."""
+    seconds = round(monotonic() - begun, 6)
+    fields = {"method": method, "path": scope["path"], "seconds": seconds}
+    if status:
+        fields["status"] = status
+    client = scope.get("client") or ("",)
+    access_log.info("request", extra={**fields, "client": client[0]})
 
 
 async def _refuse_socket(scope: Scope, send: Send, error: Refused, identifier: str) -> None:

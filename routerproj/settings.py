@@ -19,7 +19,7 @@ from proxy.content.redacting import patterns_in
 from routerproj.admin_look import UNFOLD as UNFOLD
 from routerproj.databases import database_settings
 from routerproj.environment import Environment
-from routerproj.logs import logging_config
+from routerproj.logs import LEVELS, levels_in, logging_config, secrets_in
 from routerproj.ollama_environment import ollama_defaults
 from routerproj.page_policy import content_security_policy
 from routerproj.secret import (
@@ -337,9 +337,14 @@ SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 
+CORRAL_LOG_FORMAT = env.choice("CORRAL_LOG_FORMAT", default="text", among=("text", "json"))
+CORRAL_LOG_SECRETS = secrets_in(os.environ, SECRET_KEY, CORRAL_API_KEYS)
+"""What is in no line of the log, whatever says it."""
+CORRAL_ACCESS_LOG = env.flag("CORRAL_ACCESS_LOG", default=False)
+"""A line of the log for each request, once it is over."""
 LOGGING = logging_config(
-    env.choice(
-        "CORRAL_LOG_LEVEL", default="INFO", among=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
-    ),
-    env.choice("CORRAL_LOG_FORMAT", default="text", among=("text", "json")),
+    env.choice("CORRAL_LOG_LEVEL", default="INFO", among=LEVELS),
+    CORRAL_LOG_FORMAT,
+    levels_in(env.checked("CORRAL_LOG_LEVELS", check=levels_in)),
+    CORRAL_LOG_SECRETS,
 )

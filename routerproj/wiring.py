@@ -62,6 +62,7 @@ class Wiring:
                 open_origins=origins,
                 django_hosts=tuple(settings.ALLOWED_HOSTS),
                 max_sockets=settings.CORRAL_WEBSOCKETS,
+                access_log=settings.CORRAL_ACCESS_LOG,
             ),
             origins,
             heartbeat,

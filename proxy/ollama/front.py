@@ -75,7 +75,7 @@ class Ollama:
         relay, caller = carriage.relay, carriage.caller
         assert isinstance(relay, OllamaRelay)
         model = carriage.model = await self._parsing.model_in(carriage.body, None)
-        carriage.meter.model = model
+        carriage.meter.asks_for(model)
         carriage.meter.reads(carriage.body)
         path = carriage.endpoint.path
         plan, translated = await self._planned(path, carriage.body, model)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from proxy.log_context import is_for
 from proxy.sse import Tail
 from proxy.usage.counting import (
     NOTHING,
@@ -124,6 +125,11 @@ class Meter:
         """What is to see the answer go by."""
         return Tail() if self._capture is None else self._capture.answer
 
+    def asks_for(self, model: str) -> None:
+        """As the client names it."""
+        self.model = model
+        is_for(model)
+
     def reads(self, body: Body) -> None:
         """A body of JSON."""
         self.prompt = prompt_estimate(body.size)
@@ -138,6 +144,7 @@ class Meter:
         self._waits_since = None
         self._load_wait = lease.loading
         self._lease = lease
+        is_for(lease.preset)
 
     def answers(self, answer: Begun) -> None:
         """Its first bytes have come, and its client is told of them."""

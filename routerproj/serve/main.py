@@ -18,6 +18,7 @@ from django.db import Error as DatabaseError
 
 from models_registry.engine_path import llama_server
 from models_registry.errors import EngineMissing, ModelsFolderMissing, NotRegistered, OptionError
+from models_registry.log_redaction import Redaction
 from models_registry.options.catalogue import engine_catalogue
 from models_registry.options.command_line import parse_overlay
 from models_registry.sources.reading import places_of
@@ -49,7 +50,11 @@ def main(tokens: Sequence[str], out: TextIO, err: TextIO) -> int:
     except (BadOption, OptionError, EngineMissing, CannotListen) as error:
         err.write(f"serve: {error}\n")
         return WRONG_USAGE
-    output = Output(out)
+    output = Output(
+        out,
+        as_json=settings.CORRAL_LOG_FORMAT == "json",
+        redaction=Redaction(settings.CORRAL_LOG_SECRETS),
+    )
     for warning in warnings:
         output.say(f"  WARNING {warning}")
     code, complaint = _run_to_its_end(options, command_line, output)

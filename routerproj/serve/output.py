@@ -1,7 +1,13 @@
-"""What `serve` prints: its own lines, and those of its processes with their names before them."""
+"""What `serve` prints: its own lines, and those of its processes with their names before them.
+
+For a collector (`CORRAL_LOG_FORMAT=json`) each of them is a JSON object that says which process it
+is of. What a process has not said by its log (a library that prints, an interpreter that ends) is
+made harmless here: no secret, and nothing that a terminal obeys.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import threading
@@ -10,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TextIO
 
+from models_registry.log_redaction import Redaction, harmless_text
 from scheduler.runtime.line_splitter import LineSplitter
 
 LONGEST_LINE = 1 << 16
@@ -57,8 +64,13 @@ class Output:
     reason to stop serving either: what cannot be printed is dropped.
     """
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(
+        self, stream: TextIO, *, as_json: bool = False, redaction: Redaction | None = None
+    ) -> None:
+        """`redaction` is for the processes' lines: `serve` itself shows a first key, once."""
         self._write = _writer(stream)
+        self._as_json = as_json
+        self._redaction = redaction or Redaction()
         self._own = _Waiting("lines of serve")
         self._of_processes = _Waiting("lines of the processes")
         self._places = 0
@@ -69,10 +81,14 @@ class Output:
         self._thread.start()
 
     def say(self, text: str = "") -> None:
-        self._put(self._own, text)
+        self._put(self._own, _as_object("serve", text) if self._as_json else text)
 
-    def say_of_process(self, text: str) -> None:
-        self._put(self._of_processes, text)
+    def say_of_process(self, name: str, text: str) -> None:
+        text = harmless_text(self._redaction(text))
+        self._put(
+            self._of_processes,
+            _as_object(name, text) if self._as_json else f"{name.ljust(NAME_WIDTH)} | {text}",
+        )
 
     def of(self, name: str) -> ProcessOutput:
         return ProcessOutput(self, name)
@@ -144,7 +160,7 @@ def _writer(stream: TextIO) -> _Descriptor | _Stream:
 class ProcessOutput:
     def __init__(self, output: Output, name: str) -> None:
         self._output = output
-        self._name = name.ljust(NAME_WIDTH)
+        self._name = name
         self._splitter = LineSplitter(LONGEST_LINE)
 
     def feed(self, data: bytes) -> None:
@@ -158,7 +174,17 @@ class ProcessOutput:
 
     def _print(self, line: bytes) -> None:
         text = line.decode("utf-8", "replace").rstrip("\r")
-        self._output.say_of_process(f"{self._name} | {text}")
+        self._output.say_of_process(self._name, text)
+
+
+def _as_object(process: str, text: str) -> str:
+    """A line of a log in JSON stays what it is; any other becomes the `event` of one."""
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        said = None
+    fields = said if isinstance(said, dict) else {"event": text}
+    return json.dumps({"process": process, **fields})
 
 
 def box(lines: Sequence[str]) -> str:

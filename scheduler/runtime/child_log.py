@@ -1,4 +1,7 @@
-"""A child's log: the last lines in memory, all of them in a file that cannot grow without end."""
+"""A child's log: the last lines in memory, all of them in a file that cannot grow without end.
+
+A child prints what clients write. Neither here nor in the file is a key, or what a terminal obeys.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ import re
 from collections import deque
 from pathlib import Path
 from typing import BinaryIO
+
+from models_registry.log_redaction import harmless_lines
 
 from .child_lines import text_of
 from .last_words import last_words, says_out_of_memory
@@ -35,12 +40,14 @@ class ChildLog:
         self._size = 0
 
     def add(self, line: bytes) -> None:
+        line = harmless_lines(line)
         self._keep(line[:LONGEST_KEPT_LINE] + b"\n")
         self._write(line + b"\n")
 
     def add_lines(self, lines: bytes) -> None:
         """Whole ones, with their newlines. Nothing is done for each of them: a busy child writes
         dozens for a request."""
+        lines = harmless_lines(lines)
         self._keep(lines[-_KEPT_BYTES:])
         self._write(lines)
 

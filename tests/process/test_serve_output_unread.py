@@ -86,7 +86,7 @@ def test_what_serve_says_itself_is_not_dropped_for_what_its_processes_say() -> N
         output = Output(stream)
         output.say("the password")
         for _ in range(4 * MOST_WAITING // 60_000):
-            output.say_of_process("x" * 60_000)
+            output.say_of_process("web", "x" * 60_000)
         with open(reading, encoding="utf-8") as reader:  # noqa: PTH123
             assert reader.readline() == "the password\n"
             eventually(lambda: "dropped" in reader.readline(), "the gap is told")

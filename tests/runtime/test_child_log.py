@@ -78,3 +78,16 @@ def test_names_that_are_no_file_names_get_files_of_their_own(tmp_path):
     assert len(paths) == len(names)
     assert all(path.parent == tmp_path and len(path.name) < 130 for path in paths)
     assert not any(path.name.startswith(".") for path in paths)
+
+
+def test_neither_a_key_nor_what_a_terminal_obeys_is_kept(tmp_path):
+    path = tmp_path / "a.log"
+    log = ChildLog(path)
+
+    log.add(b"error: \x1b[2Jck_abcdefgh_S3cretS3cretS3cret\r")
+    log.add_lines(b"error: Bearer S3cretS3cret\x07\nerror: two\n")
+    log.close()
+
+    said = path.read_text()
+    assert said == ("error: ?[2Jck_abcdefgh_[redacted]?\nerror: Bearer [redacted]?\nerror: two\n")
+    assert "S3cret" not in log.words()
