@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.frame import Scope, say, table
@@ -62,7 +63,7 @@ def rounds(models: Path) -> dict[str, tuple[float, float]]:
     from models_registry.tasks import rescan_sources
 
     places = Places(models_dir=models)
-    steps = (
+    steps: tuple[Callable[[], object], ...] = (
         lambda: rescan_sources(places),
         index_files,
         lambda: rescan_sources(places),
