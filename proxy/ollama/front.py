@@ -80,6 +80,8 @@ class Ollama:
         path = carriage.endpoint.path
         plan, translated = await self._planned(path, carriage.body, model)
         relay.ignored = plan.ignored
+        if plan.keep_alive is not None and Scope.LOAD not in caller.scopes:
+            relay.lacks_load(b"keep_alive")
         relay.tells(_told(path, model, plan), arrived)
         if plan.needs:
             await self._models.refuse_what_it_cannot(model, caller, plan.needs)

@@ -13,6 +13,7 @@ from proxy.dialects.child_errors import as_told
 from proxy.headers import to_client
 from proxy.ollama.telling import Object, Took, error_in, line
 from proxy.relay import AnswerCut, Reader, Relay
+from proxy.scopes import Scope
 from proxy.upstream import Coming
 from proxy.usage.meter import Meter
 from proxy.watch import Cause, Watch
@@ -41,11 +42,17 @@ class OllamaRelay(Relay):
         super().__init__(reader, config, watch, meter)
         self.ignored = b""
         """What was asked for and does not count, for the header that tells it."""
+        self._lacking = b""
         self._told: Told | None = None
         self._arrived = self._granted_at = self._first_at = watch.loop.time()
         self._status = 200
         self._retry_after = b""
         self._whole = b""  # of an error
+
+    def lacks_load(self, asked: bytes) -> None:
+        """It does not count either, for want of that scope, which is told as well."""
+        self.ignored = b", ".join(filter(None, (self.ignored, asked)))
+        self._lacking = Scope.LOAD.encode()
 
     def tells(self, told: Told, arrived: float) -> None:
         self._told, self._arrived = told, arrived
@@ -144,7 +151,11 @@ class OllamaRelay(Relay):
         await self._reader.send({"type": "http.response.start", "status": 200, "headers": headers})
 
     def _own_headers(self) -> list[tuple[bytes, bytes]]:
-        told = ((b"x-corral-ignored-options", self.ignored), (b"x-corral-filters", self.filtered))
+        told = (
+            (b"x-corral-ignored-options", self.ignored),
+            (b"x-corral-lacks-scope", self._lacking),
+            (b"x-corral-filters", self.filtered),
+        )
         said = [(name, value) for name, value in told if value]
         return [*said, *self._said_of_content(), *self._rate]
 

@@ -8,6 +8,7 @@ from datetime import datetime
 
 import pytest
 
+from proxy.scopes import Scope
 from scheduler.protocol import Filters
 
 from .asking import Exchange, until
@@ -25,6 +26,7 @@ from .ollama_child import (
     streams,
     text,
 )
+from .test_allowed import Key
 
 
 async def test_a_stream_of_events_is_told_line_by_line_with_the_childs_own_figures(house):
@@ -100,6 +102,33 @@ async def test_options_that_would_load_the_model_anew_are_told_in_a_header(house
         for stream in (True, False):
             exchange = await asking(at.app, messages=HI, options=asked, stream=stream).end()
             assert exchange.header(b"x-corral-ignored-options") == b"num_ctx, num_gpu"
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_keep_alive_of_a_key_that_may_not_load_does_not_count_and_that_is_told(
+    house, stream
+):
+    key = Key(scopes=frozenset({Scope.INFER}))
+    async with house(streams(*HELLO), keys=key) as at:
+        asked = {"messages": HI, "stream": stream, "options": {"num_ctx": 9}}
+        with_it = await asking(at.app, keep_alive="5m", **asked).end()
+        without = await asking(at.app, **asked).end()
+
+    assert at.scheduler.wishes == []
+    assert with_it.header(b"x-corral-ignored-options") == b"num_ctx, keep_alive"
+    assert with_it.header(b"x-corral-lacks-scope") == b"load"
+    assert without.header(b"x-corral-ignored-options") == b"num_ctx"
+    assert without.header(b"x-corral-lacks-scope") is None
+
+
+async def test_an_empty_request_tells_it_as_well_and_one_that_lets_go_is_refused(house):
+    async with house(streams(), keys=Key(scopes=frozenset({Scope.INFER}))) as at:
+        loads = await asking(at.app, keep_alive="5m").end()
+        lets_go = await asking(at.app, keep_alive=0).end()
+
+    assert loads.json["done_reason"] == "load"
+    assert loads.header(b"x-corral-lacks-scope") == b"load"
+    assert (lets_go.status, at.scheduler.wishes) == (403, [])
 
 
 async def test_a_presets_filters_count(house):
