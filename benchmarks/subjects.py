@@ -76,7 +76,7 @@ def corral(
 
 
 def corral_subject(name: str, running: Gateway) -> Subject:
-    roles = {"web": "web", "scheduler": "scheduler", "child": "child"}
+    roles = {each: each for each in ("web", "scheduler", "jobs", "child")}
     pids = {name: [p.pid for p in running.processes(role)] for name, role in roles.items()}
     return Subject(name, running.client.port, running.key, pids=pids)
 

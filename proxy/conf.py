@@ -62,7 +62,7 @@ def proxy_config() -> ProxyConfig:
     return ProxyConfig(
         control_socket=settings.CORRAL_CONTROL_SOCKET,
         temp_folder=settings.CORRAL_VAR / "tmp",
-        usage_folder=settings.CORRAL_VAR / "usage",
+        usage_folder=usage_folder(),
         secret_key=settings.SECRET_KEY,
         no_auth=settings.CORRAL_NO_AUTH,
         api_keys=tuple(settings.CORRAL_API_KEYS),
@@ -90,3 +90,8 @@ def proxy_config() -> ProxyConfig:
         websocket_quiet_seconds=settings.CORRAL_WEBSOCKET_QUIET,
         websocket_seconds=settings.CORRAL_WEBSOCKET_TIMEOUT,
     )
+
+
+def usage_folder() -> Path:
+    """Where web processes keep their journals until they are brought in."""
+    return Path(settings.CORRAL_VAR) / "usage"

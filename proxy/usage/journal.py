@@ -3,8 +3,8 @@ end of the answer that it counts.
 
 A line is one `write` to a file that is opened for appending: whoever kills the process then has
 killed nothing that was counted. The file is locked (flock) as long as it is written to; who gets
-the lock of one (proxy/usage/taking_up.py) brings it into the database and removes it, this process
-or any other. Why it is built so: docs/decisions/0022-usage-journal.md.
+the lock of one (proxy/usage/taking_up.py) brings it into the database and removes it. Why it is
+built so: docs/decisions/0022-usage-journal.md.
 """
 
 from __future__ import annotations
@@ -36,14 +36,22 @@ class Journal:
         self._limit = limit
         self._file = -1
         self._size = 0
+        self._path: Path | None = None
+        self._before: Path | None = None
+        """The file that was let go last, until a look finds it gone."""
         self._waiting_bytes = 0
-        """Of all files in the folder, as it was last told, and what was written since."""
+        """Of all files in the folder at the last look, and what was written since."""
         self._held: list[bytes] = []
 
     @property
     def is_open(self) -> bool:
         """Something was written that is not yet anybody's to bring into the database."""
         return self._file >= 0
+
+    @property
+    def waits_for_others(self) -> bool:
+        """The file before this one is still there: whoever brings journals in is behind, or away."""
+        return self._before is not None
 
     @property
     def held(self) -> int:
@@ -56,8 +64,8 @@ class Journal:
             raise _unavailable("the disk does not take it")
         if self._waiting_bytes > self._limit:
             raise _unavailable(
-                f"the database has not taken it for so long that the journal is full "
-                f"(CORRAL_USAGE_JOURNAL is {self._limit} bytes)"
+                f"the jobs process has not brought it into the database for so long that the "
+                f"journal is full (CORRAL_USAGE_JOURNAL is {self._limit} bytes)"
             )
 
     def write(self, record: Record) -> None:
@@ -87,18 +95,21 @@ class Journal:
         file, self._file = self._file, -1
         self._size = 0
         if file >= 0:
+            self._before = self._path
             os.close(file)
 
-    def waits(self, size: int) -> None:
-        """So many bytes wait in the folder."""
-        self._waiting_bytes = size
+    def look(self) -> None:
+        """How much waits in the folder, and whether the file before is gone. Raises OSError."""
+        self._waiting_bytes = size_of(self.folder)
+        if self._before is not None and not self._before.exists():
+            self._before = None
 
     def _append(self, line: bytes) -> None:
         """All of it, or nothing. Raises OSError."""
         if self._size >= LARGEST_FILE:
             self.let_go()
         if self._file < 0:
-            self._file = _opened(self.folder)
+            self._file, self._path = _opened(self.folder)
         written = os.write(self._file, line)
         if written != len(line):  # the disk is full: half a line is none, and nothing follows it
             self.let_go()
@@ -107,7 +118,26 @@ class Journal:
         self._waiting_bytes += written
 
 
-def _opened(folder: Path) -> int:
+def journals_in(folder: Path) -> list[Path]:
+    """The oldest first. Raises OSError."""
+    try:
+        return sorted(path for path in folder.iterdir() if path.suffix == SUFFIX)
+    except FileNotFoundError:
+        return []
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of all journals. Raises OSError."""
+    size = 0
+    for path in journals_in(folder):
+        try:
+            size += path.stat().st_size
+        except FileNotFoundError:
+            continue  # it has just been brought in
+    return size
+
+
+def _opened(folder: Path) -> tuple[int, Path]:
     """A new file, locked. Raises OSError."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     while True:
@@ -115,7 +145,7 @@ def _opened(folder: Path) -> int:
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
         fcntl.flock(file, fcntl.LOCK_EX)
         if os.fstat(file).st_nlink:
-            return file
+            return file, path
         os.close(file)  # somebody took it for one that was left
 
 

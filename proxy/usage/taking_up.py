@@ -24,7 +24,7 @@ from django.db import (
 
 from proxy.models import UsageContent, UsageRecord
 from proxy.rollups.raising import roll_up
-from proxy.usage.journal import SUFFIX
+from proxy.usage.journal import journals_in
 from proxy.usage.record import Record, record_in
 from proxy.usage.rows import content_of, row_of
 
@@ -41,42 +41,23 @@ REFUSED_SUFFIX = ".refused"
 
 @dataclass(frozen=True, slots=True)
 class TakenUp:
-    """`waiting`: bytes that are still in the folder. `failed`: what the database says."""
+    """`failed`: what the database says."""
 
     records: int = 0
-    waiting: int = 0
     failed: str = ""
 
 
 def take_up(folder: Path) -> TakenUp:
-    """All journals that nobody writes to. In a thread: it reads files and waits for the database.
-    One that another process reads at this moment is that one's."""
+    """All journals that nobody writes to. It reads files and waits for the database. One that
+    another process reads at this moment is that one's. Raises OSError."""
     records, failed = 0, ""
-    for path in _journals(folder):
+    for path in journals_in(folder):
         try:
             records += _take(path)
         except NOT_THERE as error:
             failed = str(error)
             break
-    return TakenUp(records, _size_of(folder), failed)
-
-
-def _journals(folder: Path) -> list[Path]:
-    """The oldest first."""
-    try:
-        return sorted(path for path in folder.iterdir() if path.suffix == SUFFIX)
-    except FileNotFoundError:
-        return []
-
-
-def _size_of(folder: Path) -> int:
-    size = 0
-    for path in _journals(folder):
-        try:
-            size += path.stat().st_size
-        except FileNotFoundError:
-            continue  # another process has just taken it up
-    return size
+    return TakenUp(records, failed)
 
 
 def _take(path: Path) -> int:

@@ -1,26 +1,21 @@
-"""Brings journals into the database, in the background: about once a second while there is
-something to bring."""
+"""A web process's part of usage: what it has counted is in its journal at once, and the journal is
+anybody's about a second later. `proxy/usage/bringing_in.py` makes rows of it, in the jobs process.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Callable
-from functools import partial
 
-from proxy.queries import DatabaseThread
 from proxy.usage.journal import Journal
 from proxy.usage.record import Record
-from proxy.usage.taking_up import TakenUp, take_up
-from scheduler.protocol import Refused
 
 logger = logging.getLogger(__name__)
 
 EVERY_SECONDS = 1.0
 LOOK_SECONDS = 10.0
-"""Between two looks for the journals of processes that were killed."""
-LOCK_WAIT_MILLISECONDS = 1000
-CLOSE_SECONDS = 5.0
+"""Between two looks at the folder when nothing is written."""
 
 
 class UsageWriter:
@@ -37,10 +32,8 @@ class UsageWriter:
         self._journal = journal
         self._noted = noted
         self._every_seconds = every_seconds
-        self._thread = DatabaseThread("usage", lock_wait_milliseconds=LOCK_WAIT_MILLISECONDS)
         self._written = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._failing = False
 
     def start(self) -> None:
         if self._task is None:
@@ -58,26 +51,21 @@ class UsageWriter:
             self._noted(record)
 
     async def close(self) -> None:
-        """What was written is brought in, if that takes no longer than a moment; else it stays in
-        the journal for whoever comes next."""
+        """What was written is in the journal, for whoever comes next."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-            try:
-                async with asyncio.timeout(CLOSE_SECONDS):
-                    await self._round()
-            except TimeoutError:
-                logger.warning("Usage is still being written at the end: the journal keeps it")
+        if self._journal.held:
+            self._journal.write_held()
         self._journal.let_go()
-        await self._thread.close()
 
     async def _run(self) -> None:
         while True:
             try:
-                await self._round()
+                self._round()
             except Exception:  # one round that fails must not be the last
-                logger.exception("Usage cannot be written: the journal keeps it")
+                logger.exception("The usage journal cannot be looked after")
             try:
                 async with asyncio.timeout(LOOK_SECONDS):
                     await self._written.wait()
@@ -85,25 +73,13 @@ class UsageWriter:
                 continue
             await asyncio.sleep(self._every_seconds)
 
-    async def _round(self) -> None:
+    def _round(self) -> None:
         self._written.clear()
-        if self._journal.held:
-            self._journal.write_held()
-        if not self._failing:  # else the file goes on: one a second would be many
-            self._journal.let_go()
-        try:
-            taken = await self._thread.run(partial(take_up, self._journal.folder))
-        except Refused:
-            return  # the thread is closed
-        self._journal.waits(taken.waiting)
-        self._tell(taken)
-        if taken.failed or self._journal.held or self._journal.is_open:
+        journal = self._journal
+        if journal.held:
+            journal.write_held()
+        journal.look()
+        if not journal.waits_for_others:  # else the file goes on: one a second would be many
+            journal.let_go()
+        if journal.held or journal.is_open or journal.waits_for_others:
             self._written.set()  # there is something left to do
-
-    def _tell(self, taken: TakenUp) -> None:
-        failing = bool(taken.failed)
-        if failing and not self._failing:
-            logger.error("Usage stays in the journal, the database fails: %s", taken.failed)
-        elif self._failing and not failing:
-            logger.info("Usage is written again: %d records", taken.records)
-        self._failing = failing

@@ -139,13 +139,14 @@ class Supervisor:
             listener.close()
         latest = time.monotonic() + self._plan.drain_timeout_seconds + WHOLE_SECONDS
         telling = asyncio.create_task(ask(self._plan.control_socket, Shutdown(id=1), 2.0))
-        for process in (*self.web, self.jobs):
+        for process in self.web:
             process.stop()
         await asyncio.wait(
             [telling, *(runs[process.name] for process in self.web)],
             timeout=self._plan.drain_timeout_seconds + AFTER_DRAIN_SECONDS,
         )
-        self.scheduler.stop()
+        for process in (self.scheduler, self.jobs):  # which brings in what web has journalled
+            process.stop()
         await asyncio.wait(
             [runs[self.scheduler.name], runs[self.jobs.name]],
             timeout=min(WHOLE_SECONDS, latest - time.monotonic()),

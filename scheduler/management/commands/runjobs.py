@@ -9,6 +9,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
+from django.utils.module_loading import import_string
 from huey.consumer import Consumer
 
 from models_registry.jobs import downloads, headers, measures
@@ -49,6 +50,17 @@ def consumers() -> list[QuietConsumer]:
     ]
 
 
+def side_threads(stop: threading.Event) -> list[threading.Thread]:
+    """What runs beside the queues until `stop` is set."""
+    running = []
+    for name in settings.CORRAL_JOB_THREADS:
+        work = import_string(name)
+        thread = threading.Thread(target=work, args=(stop,), name=work.__name__, daemon=True)
+        thread.start()
+        running.append(thread)
+    return running
+
+
 def sources_watch(every_seconds: float, stop: threading.Event) -> threading.Thread | None:
     """A thread that looks at the sources of models until `stop` is set; None where there is nothing
     to look at: for 0 seconds, without a presets file. It is not waited for: what it does may be
@@ -78,20 +90,24 @@ class Command(BaseCommand):
             consumer.start()
         self.stdout.write("jobs run: downloads, measures, headers")
         self.stdout.flush()
+        beside = side_threads(stop)
         looking = sources_watch(settings.CORRAL_RESCAN_EVERY, stop)
+        watched = beside if looking is None else [*beside, looking]
         try:
-            self._watch(running, looking, stop, Heartbeat(heartbeat))
+            self._watch(running, watched, stop, Heartbeat(heartbeat))
         finally:
             stop.set()
             for consumer in running:
                 consumer.stop_flag.set()
+            for thread in beside:
+                thread.join(SHUTDOWN_SECONDS)
             for consumer in running:
                 consumer.stop(graceful=True)
 
     def _watch(
         self,
         running: list[QuietConsumer],
-        looking: threading.Thread | None,
+        beside: list[threading.Thread],
         stop: threading.Event,
         heartbeat: Heartbeat,
     ) -> None:
@@ -104,5 +120,6 @@ class Command(BaseCommand):
                 threads = [consumer.scheduler, *(thread for _, thread in consumer.worker_threads)]
                 if not all(thread.is_alive() for thread in threads):
                     raise SystemExit("a worker of the jobs died; the log above says why")
-            if looking is not None and not looking.is_alive() and not stop.is_set():
-                raise SystemExit("the watch over the sources died; the log above says why")
+            for thread in beside:
+                if not thread.is_alive() and not stop.is_set():
+                    raise SystemExit(f"the thread {thread.name} died; the log above says why")

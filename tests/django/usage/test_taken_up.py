@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import logging
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,8 +14,10 @@ import pytest
 from django.db import OperationalError, connection, connections
 
 from proxy.models import UsageHour, UsageRecord
+from proxy.usage import bringing_in as bringing_in_module
 from proxy.usage import taking_up
-from proxy.usage.journal import Journal
+from proxy.usage.bringing_in import BringingIn, bring_in_usage
+from proxy.usage.journal import Journal, size_of
 from proxy.usage.record import Record, line_of
 from proxy.usage.taking_up import take_up
 from proxy.usage.writer import UsageWriter
@@ -58,7 +62,8 @@ def test_each_field_of_a_record_is_in_its_row(tmp_path):
 def test_a_journal_that_was_taken_up_is_gone(tmp_path):
     path = left(tmp_path, record())
 
-    assert take_up(tmp_path).waiting == 0
+    take_up(tmp_path)
+    assert size_of(tmp_path) == 0
     assert not path.exists()
 
 
@@ -96,7 +101,8 @@ def test_a_journal_in_use_stays(tmp_path):
         fcntl.flock(file, fcntl.LOCK_EX)
         taken = take_up(tmp_path)
 
-    assert (taken.records, taken.waiting) == (0, path.stat().st_size)
+    assert taken.records == 0
+    assert size_of(tmp_path) == path.stat().st_size
     assert names() == []
 
 
@@ -167,7 +173,25 @@ def test_a_database_that_fails_leaves_the_journal(tmp_path, monkeypatch):
     taken = take_up(tmp_path)
 
     assert taken.failed == "database is locked"
-    assert taken.waiting == path.stat().st_size > 0
+    assert path.stat().st_size > 0
+
+
+@pytest.fixture
+def bringing_in(tmp_path, monkeypatch):
+    """The thread of the jobs process; calling it ends it, after all has been brought in."""
+    monkeypatch.setattr(bringing_in_module, "EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(bringing_in_module, "usage_folder", lambda: tmp_path)
+    stop = threading.Event()
+    thread = threading.Thread(target=bring_in_usage, args=(stop,))
+    thread.start()
+
+    def end() -> None:
+        stop.set()
+        thread.join(30)
+        assert not thread.is_alive()
+
+    yield end
+    end()
 
 
 async def eventually(is_so) -> None:
@@ -185,7 +209,7 @@ def in_thread(call):
         connection.close()
 
 
-async def test_a_writer_brings_in_what_is_written_and_what_others_left(tmp_path):
+async def test_what_is_written_and_what_others_left_is_brought_in(tmp_path, bringing_in):
     left(tmp_path, record("left"))
     writer = UsageWriter(Journal(tmp_path, 1 << 30), every_seconds=0.01)
     writer.start()
@@ -194,11 +218,12 @@ async def test_a_writer_brings_in_what_is_written_and_what_others_left(tmp_path)
     writer.write(record("two"))
     await writer.close()
 
+    await asyncio.to_thread(bringing_in)
     assert set(await asyncio.to_thread(in_thread, names)) == {"left", "one", "two"}
     assert not list(tmp_path.iterdir())
 
 
-async def test_a_writer_goes_on_when_the_database_is_back(tmp_path, monkeypatch):
+async def test_few_files_wait_for_a_database_that_is_away(tmp_path, monkeypatch, bringing_in):
     fails, insert = [True], taking_up.insert
 
     def may_fail(records):
@@ -207,15 +232,13 @@ async def test_a_writer_goes_on_when_the_database_is_back(tmp_path, monkeypatch)
         insert(records)
 
     monkeypatch.setattr(taking_up, "insert", may_fail)
-    journal = Journal(tmp_path, limit=500)
-    writer = UsageWriter(journal, every_seconds=0.01)
+    writer = UsageWriter(Journal(tmp_path, limit=500), every_seconds=0.01)
     writer.start()
     for number in range(20):
         writer.write(record(str(number)))
         await asyncio.sleep(0.01)
 
-    files = len(list(tmp_path.iterdir()))
-    assert files < 5  # not one for each round
+    assert len(list(tmp_path.iterdir())) == 2  # not one for each round
     with pytest.raises(Exception, match="the journal is full"):
         writer.refuse_if_full()
 
@@ -227,3 +250,25 @@ async def test_a_writer_goes_on_when_the_database_is_back(tmp_path, monkeypatch)
     await asyncio.sleep(0.1)
     writer.refuse_if_full()
     await writer.close()
+
+
+def test_what_fails_is_logged_when_it_begins_and_when_it_ends(tmp_path, monkeypatch, caplog):
+    caplog.set_level(logging.INFO, logger="proxy.usage.bringing_in")
+    insert = taking_up.insert
+    left(tmp_path, record())
+
+    def fails(records: object) -> None:
+        raise OperationalError("database is locked")
+
+    bringing = BringingIn(tmp_path)
+    monkeypatch.setattr(taking_up, "insert", fails)
+    bringing.round()
+    bringing.round()
+    monkeypatch.setattr(taking_up, "insert", insert)
+    bringing.round()
+    bringing.round()
+
+    assert [each.message for each in caplog.records] == [
+        "Usage stays in the journal, the database fails: database is locked",
+        "Usage is brought in again: 1 records",
+    ]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.usage.journal import LARGEST_FILE, Journal
+from proxy.usage.journal import LARGEST_FILE, Journal, journals_in
 from proxy.usage.record import Record, record_in
 from scheduler.protocol import Refused
 
@@ -101,9 +101,17 @@ def test_a_full_journal_takes_nothing_new_until_there_is_room(tmp_path):
         journal.refuse_if_full()
     assert refused.value.code == "usage_unavailable"
 
-    journal.waits(0)
-    journal.refuse_if_full()
     journal.let_go()
+    journal.look()
+    assert journal.waits_for_others
+    with pytest.raises(Refused):
+        journal.refuse_if_full()
+
+    for path in journals_in(tmp_path):
+        path.unlink()
+    journal.look()
+    assert not journal.waits_for_others
+    journal.refuse_if_full()
 
 
 @pytest.fixture
