@@ -228,7 +228,7 @@ CORRAL_JOB_MODULES = (
 )
 """Importing them puts their jobs on the queues. Named here, so that no app names one above it."""
 CORRAL_JOB_THREADS = ("proxy.usage.bringing_in.bring_in_usage",)
-"""Each a function that the jobs process calls in a thread of its own, with an event that ends it."""
+"""Functions that the jobs process calls, each in its own thread, with an event that ends it."""
 
 # Django ---------------------------------------------------------------------------------
 

@@ -67,7 +67,7 @@ def _check(
 
 def _of_requests(start: datetime, end: datetime) -> Sums:
     records = UsageRecord.objects.filter(at__gte=start, at__lt=end)
-    return sums_by_hour(records.iterator(chunk_size=2000))
+    return sums_by_hour((each.at, each) for each in records.iterator(chunk_size=2000))
 
 
 def _of_hours(start: datetime, end: datetime) -> Sums:

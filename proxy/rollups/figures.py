@@ -7,12 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from proxy.rollups.histogram import Buckets, bucket_of
-
-if TYPE_CHECKING:
-    from proxy.models import UsageRecord
 
 TOKENS = ("read", "cached", "answered")
 COUNTS = ("requests", "failed", "refused", "estimated", *TOKENS)
@@ -22,6 +19,22 @@ NUMBERS = (*COUNTS, *TIMES)
 MICROSECONDS = 1_000_000
 CLIENT_ERROR, SERVER_ERROR = 400, 500
 CLIENT_GONE = "client_gone"
+
+
+class Recorded(Protocol):
+    """What is summed up: a line of a journal or a row of the database, which name it alike."""
+
+    team_id: int
+    team: str
+    key: str
+    user: str
+    preset: str
+    final: bool
+    status: int
+    code: str
+    charged: bool
+    estimated: bool
+    upstream: bool
 
 
 class Grain(IntEnum):
@@ -59,28 +72,27 @@ class Figures:
         for name, buckets in other.histograms.items():
             _add(self.histograms.setdefault(name, {}), buckets)
 
-    @classmethod
-    def of_record(cls, record: UsageRecord) -> Figures:
+    def add_record(self, record: Recorded) -> None:
         """A try that another one follows counts as no request; tokens count that are charged."""
-        one = cls()
-        numbers = one.numbers
+        numbers = self.numbers
         if record.final:
-            numbers["requests"] = 1
+            numbers["requests"] += 1
             outcome, code = _outcome(record)
             if outcome:
-                numbers[outcome] = 1
+                numbers[outcome] += 1
             if code:
-                one.codes[code] = 1
+                self.codes[code] = self.codes.get(code, 0) + 1
         if record.charged:
-            numbers["estimated"] = int(record.estimated)
+            numbers["estimated"] += record.estimated
             for name in TOKENS:
-                numbers[name] = getattr(record, name) or 0
+                numbers[name] += getattr(record, name) or 0
         for name in TIMES:
             seconds = getattr(record, name)
             if seconds is not None:
-                numbers[name] = max(0, round(seconds * MICROSECONDS))
-                one.histograms[name] = {bucket_of(seconds): 1}
-        return one
+                numbers[name] += max(0, round(seconds * MICROSECONDS))
+                buckets = self.histograms.setdefault(name, {})
+                bucket = bucket_of(seconds)
+                buckets[bucket] = buckets.get(bucket, 0) + 1
 
     @classmethod
     def of_row(cls, row: Any) -> Figures:
@@ -111,7 +123,7 @@ def _add(total: dict[Any, int], more: Mapping[Any, int]) -> None:
         total[name] = total.get(name, 0) + count
 
 
-def _outcome(record: UsageRecord) -> tuple[str, str]:
+def _outcome(record: Recorded) -> tuple[str, str]:
     """Which of COUNTS besides `requests`, and under which code. What an instance began and did not
     end well has failed, what got none was refused, and who left has got what they wanted."""
     code = record.code or ("" if record.status < CLIENT_ERROR else f"http_{record.status}")
@@ -132,7 +144,7 @@ def day_of(at: datetime) -> datetime:
     return hour_of(at).replace(hour=0)
 
 
-def of_record(record: UsageRecord) -> Of:
+def of_record(record: Recorded) -> Of:
     """Of the finest grain."""
     return Of(Grain.EACH, record.team_id, record.team, record.key, record.user, record.preset)
 
@@ -150,12 +162,15 @@ def coarser(of: Of) -> tuple[Of, ...]:
 Sums = dict[tuple[datetime, Of], Figures]
 
 
-def sums_by_hour(records: Iterable[UsageRecord]) -> Sums:
-    """Of all grains."""
+def sums_by_hour(records: Iterable[tuple[datetime, Recorded]]) -> Sums:
+    """Of all grains; each record with the time at which its request began."""
     fine: Sums = {}
-    for record in records:
-        key = hour_of(record.at), of_record(record)
-        fine.setdefault(key, Figures()).add(Figures.of_record(record))
+    for at, record in records:
+        key = hour_of(at), of_record(record)
+        figures = fine.get(key)
+        if figures is None:
+            figures = fine[key] = Figures()
+        figures.add_record(record)
     total = dict(fine)
     for (start, of), figures in fine.items():
         for wider in coarser(of):

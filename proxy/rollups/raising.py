@@ -9,15 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db import transaction
 
 from proxy.models import UsageDay, UsageHour
-from proxy.rollups.figures import NUMBERS, Figures, Of, Sums, sums_by_day, sums_by_hour
-
-if TYPE_CHECKING:
-    from proxy.models import UsageRecord
+from proxy.rollups.figures import (
+    NUMBERS,
+    Figures,
+    Of,
+    Recorded,
+    Sums,
+    sums_by_day,
+    sums_by_hour,
+)
 
 AT_ONCE = 500
 KEY = ("grain", "start", "team_id", "team", "key", "user", "preset")
@@ -26,7 +31,7 @@ FIGURES = (*NUMBERS, "histograms", "codes")
 Row = UsageHour | UsageDay
 
 
-def roll_up(records: Iterable[UsageRecord]) -> None:
+def roll_up(records: Iterable[tuple[datetime, Recorded]]) -> None:
     """Once for each record that is really inserted, and once in a transaction for all of them."""
     hours = sums_by_hour(records)
     with transaction.atomic():

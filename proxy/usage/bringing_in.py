@@ -4,6 +4,7 @@ about once a second while there is something to bring."""
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from pathlib import Path
 
@@ -15,10 +16,13 @@ from proxy.usage.taking_up import take_up
 logger = logging.getLogger(__name__)
 
 EVERY_SECONDS = 1.0
+NICE = 10
+"""Where the processor is short, answers come first: what waits here is in a file, and is late."""
 
 
 def bring_in_usage(stop: threading.Event) -> None:
     """Until `stop` is set, and once more then."""
+    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)  # of this thread alone
     bringing = BringingIn(usage_folder())
     try:
         while not stop.wait(EVERY_SECONDS):

@@ -50,7 +50,7 @@ class Journal:
 
     @property
     def waits_for_others(self) -> bool:
-        """The file before this one is still there: whoever brings journals in is behind, or away."""
+        """The file before this one is still there: whoever brings them in is behind, or away."""
         return self._before is not None
 
     @property

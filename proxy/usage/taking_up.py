@@ -22,11 +22,11 @@ from django.db import (
     transaction,
 )
 
-from proxy.models import UsageContent, UsageRecord
+from proxy.models import UsageRecord
 from proxy.rollups.raising import roll_up
 from proxy.usage.journal import journals_in
 from proxy.usage.record import Record, record_in
-from proxy.usage.rows import content_of, row_of
+from proxy.usage.rows import began, fit, insert_contents, insert_rows
 
 logger = logging.getLogger(__name__)
 
@@ -141,8 +141,11 @@ def insert(records: Sequence[Record]) -> None:
         there = UsageRecord.objects.filter(record__in=list(by_id)).values_list("record", flat=True)
         for id in there:
             del by_id[id]
-        rows = [row_of(record) for record in by_id.values()]
-        UsageRecord.objects.bulk_create(rows)
-        contents = map(content_of, by_id.values(), rows)
-        UsageContent.objects.bulk_create(content for content in contents if content is not None)
-        roll_up(rows)
+        new = list(by_id.values())
+        if not new:
+            return
+        for record in new:
+            fit(record)
+        insert_rows(new)
+        insert_contents(new)
+        roll_up((began(record), record) for record in new)

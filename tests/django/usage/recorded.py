@@ -31,7 +31,7 @@ def a_request(**fields: Any) -> UsageRecord:
 def recorded(*requests: UsageRecord) -> None:
     """As the writer does it: in one transaction with the sums."""
     UsageRecord.objects.bulk_create(requests)
-    roll_up(requests)
+    roll_up((each.at, each) for each in requests)
 
 
 def many_requests(count: int, seed: int, days: int = 3) -> list[UsageRecord]:
