@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from operator import attrgetter
+from typing import Any
 
 from django.db import connection
 
@@ -16,7 +17,7 @@ from proxy.models import UsageContent, UsageRecord
 from proxy.usage.record import Record
 
 _FIELDS = [field for field in UsageRecord._meta.concrete_fields if not field.primary_key]
-_LONGEST = [(field.name, field.max_length) for field in _FIELDS if field.max_length is not None]
+_LONGEST = [(field.name, field.max_length) for field in _FIELDS if field.max_length]
 _AT = [field.name for field in _FIELDS].index("at")
 _values = attrgetter(*(field.name for field in _FIELDS))
 
@@ -36,7 +37,7 @@ def fit(record: Record) -> None:
 def insert_rows(records: Iterable[Record]) -> None:
     """Of records that fit. Raises what the database says, and in a transaction then none is."""
     quote = connection.ops.quote_name
-    names = ", ".join(quote(field.column) for field in _FIELDS)
+    names = ", ".join(quote(str(field.column)) for field in _FIELDS)
     places = ", ".join(["%s"] * len(_FIELDS))
     statement = f"INSERT INTO {quote(UsageRecord._meta.db_table)} ({names}) VALUES ({places})"
     with connection.cursor() as cursor:
@@ -53,7 +54,7 @@ def insert_contents(records: Iterable[Record]) -> None:
     UsageContent.objects.bulk_create(_content(record, ids[record.record]) for record in kept)
 
 
-def _row(record: Record) -> list[object]:
+def _row(record: Record) -> list[Any]:
     values = list(_values(record))
     values[_AT] = connection.ops.adapt_datetimefield_value(began(record))
     return values

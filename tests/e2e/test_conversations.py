@@ -124,7 +124,8 @@ def test_an_unread_stream_makes_its_instance_the_last_to_go_and_outlives_it(
     shared: Gateway, id: str
 ) -> None:
     shared.unload_all()
-    with asked(shared.client, id, "alpha", max_tokens=30) as connection:
+    # Long enough that its client has left before the last of it is on its way to them
+    with asked(shared.client, id, "alpha", max_tokens=800) as connection:
         received = first_bytes(connection)
     eventually(lambda: has_ended(shared.client, id), "it has ended")
     assert whole(shared.client.chat("beta"))
