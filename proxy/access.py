@@ -11,6 +11,7 @@ from django.db import Error as DatabaseError
 from django.http import HttpRequest
 
 from models_registry.access import Asker
+from proxy.account.second_factor import Awaited
 from proxy.headers import RawHeaders
 from proxy.keys import key_in, stored_key
 from proxy.last_uses import note_use
@@ -103,6 +104,11 @@ def _by_session(request: HttpRequest) -> Asker:
 
 def _asker_in_session(request: HttpRequest) -> Asker:
     user = request.user
+    if isinstance(user, Awaited):
+        raise Refused(
+            "permission_denied",
+            "This session has yet to show its second factor: open /account/second-factor/.",
+        )
     if isinstance(user, AnonymousUser):
         raise Refused(
             "invalid_api_key",

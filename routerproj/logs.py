@@ -31,6 +31,7 @@ QUIET = {
     "uvicorn.error": "WARNING",
     "huey": "WARNING",
     "daphne": "WARNING",
+    "axes": "WARNING",  # each step of its own; failures remain
     "asyncio": "WARNING",
     "httpx2": "WARNING",  # huggingface_hub's requests
     "urllib3": "WARNING",

@@ -18,7 +18,7 @@ AT_ONCE = 2
 MOST_WAITING = 10
 RETRY_SECONDS = 5
 
-ENDINGS = ("/login/", "/password_change/", "/password/")
+ENDINGS = ("/login/", "/password_change/", "/password/", "/second-factor/start/")
 """The admin's paths whose POST hashes a password."""
 
 

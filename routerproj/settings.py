@@ -8,17 +8,20 @@ the processes that it starts, so that all of them see the same settings.
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from pathlib import Path
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
+from models_registry.client_address import parse_proxies
 from models_registry.downloads.addresses import parse_entries, parse_hosts
 from models_registry.remote_addresses import check_proxy
 from proxy.content.redacting import patterns_in
 from routerproj.admin_look import UNFOLD as UNFOLD
 from routerproj.databases import database_settings
 from routerproj.environment import Environment
+from routerproj.login_settings import *  # noqa: F403
 from routerproj.logs import LEVELS, levels_in, logging_config, secrets_in
 from routerproj.ollama_environment import ollama_defaults
 from routerproj.page_policy import content_security_policy
@@ -214,6 +217,19 @@ CORRAL_WEBSOCKET_QUIET = env.seconds("CORRAL_WEBSOCKET_QUIET", default=5.0)
 CORRAL_DRAIN_TIMEOUT = env.seconds("CORRAL_DRAIN_TIMEOUT", default=30.0)
 """How long running answers may go on once a stop was asked for."""
 
+# Logging in -----------------------------------------------------------------------------
+
+CORRAL_LOGIN_TRIES = env.whole("CORRAL_LOGIN_TRIES", default=10, most=10_000)
+"""Wrong passwords for one account from one address, until it has to wait; 0: no limit."""
+CORRAL_LOGIN_WAIT = env.seconds("CORRAL_LOGIN_WAIT", default=900.0, least=1.0)
+"""For so long after the last of them."""
+CORRAL_TRUSTED_PROXIES = parse_proxies(env.checked("CORRAL_TRUSTED_PROXIES", check=parse_proxies))
+"""Addresses or networks whose X-Forwarded-For says from where somebody logs in."""
+CORRAL_STAFF_SECOND_FACTOR = env.choice(
+    "CORRAL_STAFF_SECOND_FACTOR", default="optional", among=("required", "optional", "off")
+)
+"""`required`: who may enter the admin; `optional`: whoever has set one up."""
+
 # Jobs: models_registry/jobs.py makes the queues ------------------------------------------
 
 CORRAL_JOBS_REDIS_URL = env.text("REDIS_URL")
@@ -257,6 +273,10 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "simple_history",
+    "axes",
+    "django_otp",
+    "django_otp.plugins.otp_totp",
+    "django_otp.plugins.otp_static",
     "channels",
     "ninja",  # its docs page then takes its scripts from here
     "models_registry",
@@ -284,9 +304,11 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "proxy.account.middleware.SecondFactor",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "simple_history.middleware.HistoryRequestMiddleware",  # who it was that changed a row
+    "axes.middleware.AxesMiddleware",
 ]
 
 ROOT_URLCONF = "routerproj.urls"
@@ -321,6 +343,14 @@ AUTH_PASSWORD_VALIDATORS = [
         "NumericPasswordValidator",
     )
 ]
+
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",  # asked first: it refuses who has tried too often
+    "django.contrib.auth.backends.ModelBackend",
+]
+AXES_ENABLED = CORRAL_LOGIN_TRIES > 0
+AXES_FAILURE_LIMIT = CORRAL_LOGIN_TRIES
+AXES_COOLOFF_TIME = timedelta(seconds=CORRAL_LOGIN_WAIT)
 
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"

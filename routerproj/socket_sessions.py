@@ -15,6 +15,7 @@ from django.contrib.auth.models import AnonymousUser
 from django.db import Error as DatabaseError
 from django.http import HttpRequest
 
+from proxy.account.second_factor import awaits
 from routerproj import guard_rules as rules
 from scheduler.protocol import Refused
 
@@ -47,6 +48,8 @@ def _staff_name(session_key: str) -> str | None:
     request.session = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
     user = get_user(request)
     if isinstance(user, AnonymousUser) or not (user.is_active and user.is_staff):
+        return None
+    if awaits(user, request.session):
         return None
     name: str = user.get_username()
     return name

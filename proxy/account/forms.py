@@ -1,4 +1,4 @@
-"""A new key of one's own, or of a service in a team that one leads."""
+"""What people fill in under /account/: a new key of their own or of a service, codes, passwords."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from proxy.scopes import USUAL
 
 if TYPE_CHECKING:  # unfold has no stubs
     _Number = forms.NumberInput
+    _Password = forms.PasswordInput
     _Select = forms.Select
     _Text = forms.TextInput
 else:
     from unfold.widgets import UnfoldAdminIntegerFieldWidget as _Number
+    from unfold.widgets import UnfoldAdminPasswordWidget as _Password
     from unfold.widgets import UnfoldAdminSelectWidget as _Select
     from unfold.widgets import UnfoldAdminTextInputWidget as _Text
 
@@ -88,3 +90,18 @@ class KeyForm(forms.Form):
     def told(self, faults: dict[str, list[str]]) -> None:
         for field, messages in faults.items():
             self.add_error(field if field in self.fields else None, messages)
+
+
+class CodeForm(forms.Form):
+    """Of the second factor."""
+
+    code = forms.CharField(
+        label="Code of your app, or a recovery code",
+        widget=_Text(attrs={"autocomplete": "one-time-code", "autofocus": True}),
+    )
+
+
+class OwnPasswordForm(forms.Form):
+    password = forms.CharField(
+        label="Your password", widget=_Password(attrs={"autocomplete": "current-password"})
+    )

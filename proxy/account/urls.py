@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from proxy.account import views
+from proxy.account import factor_views, views
 
 app_name = "account"
 
@@ -13,6 +13,12 @@ urlpatterns = [
     path("login/", views.Login.as_view(), name="login"),
     path("logout/", views.Logout.as_view(), name="logout"),
     path("password/", views.Password.as_view(), name="password"),
+    path("second-factor/", factor_views.home, name="second-factor"),
+    path("second-factor/check/", factor_views.check, name="second-factor-check"),
+    path("second-factor/start/", factor_views.start, name="second-factor-start"),
+    path("second-factor/confirm/", factor_views.confirm, name="second-factor-confirm"),
+    path("second-factor/recovery/", factor_views.recovery, name="second-factor-recovery"),
+    path("second-factor/remove/", factor_views.give_up, name="second-factor-remove"),
     path("keys/<str:public_id>/rotate/", views.rotate, name="rotate"),
     path("keys/<str:public_id>/revoke/", views.revoke, name="revoke"),
 ]

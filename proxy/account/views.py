@@ -23,6 +23,7 @@ from django.views.decorators.http import require_POST
 from models_registry.access import Asker
 from models_registry.errors import ManagementRefused
 from proxy.account.forms import KeyForm
+from proxy.account.second_factor import wanted
 from proxy.editing import keep_new, revoke_key
 from proxy.limits.sight import limits_of_person
 from proxy.limits.used import limits_now
@@ -132,6 +133,7 @@ def _page(
         "memberships": _memberships(user),
         "keys": [(key, state_of(key), _may_rotate(user, key)) for key in _keys(user)],
         "usual_grace": USUAL_GRACE_HOURS,
+        "second_factor_wanted": wanted(),
         **limits_now(limits_of_person(user)),
         **own_usage(user),
     }

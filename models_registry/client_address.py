@@ -1,0 +1,37 @@
+"""Where a request came from, when proxies of ours stand before us."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from django.conf import settings
+from django.http import HttpRequest
+
+Network = IPv4Network | IPv6Network
+
+
+def parse_proxies(text: str) -> tuple[Network, ...]:
+    """Raises ValueError."""
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    try:
+        return tuple(ip_network(word) for word in words)
+    except ValueError as error:
+        raise ValueError(f"{error}: write addresses or networks, as 10.0.0.2, fd00::/8") from None
+
+
+def client_address(request: HttpRequest) -> str | None:
+    """Where a request came from: the last address on its way that is no proxy of ours. None for
+    what came by no network, or from a proxy that says nothing that is an address."""
+    way = [request.META.get("REMOTE_ADDR") or ""]
+    way += reversed(request.headers.get("X-Forwarded-For", "").split(","))
+    proxies = settings.CORRAL_TRUSTED_PROXIES
+    for said in way:
+        try:
+            address = ip_address(said.strip())
+        except ValueError:
+            return None
+        if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+            address = address.ipv4_mapped
+        if not any(address in network for network in proxies):
+            return str(address)
+    return None
