@@ -1,4 +1,4 @@
-"""What the libraries for logging in are told whatever the environment says: settings.py takes it."""
+"""What the libraries for logging in are told, whatever the environment says."""
 
 from __future__ import annotations
 
