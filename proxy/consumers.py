@@ -23,8 +23,6 @@ from proxy.body import Body, Room, read_body
 from proxy.callers import Caller
 from proxy.carriage import Carriage, Request
 from proxy.conf import ProxyConfig, proxy_config
-from proxy.content.capture import Capture
-from proxy.content.redacting import redactor
 from proxy.conversations import conversation_of
 from proxy.downloads import Downloads
 from proxy.endpoints import (
@@ -47,11 +45,13 @@ from proxy.handover import Handover, Outliving, handed_over
 from proxy.headers import client_request_id, head_for_child, refuse_odd_headers
 from proxy.key_ring import KeyRing
 from proxy.log_context import comes_from
+from proxy.meters import Meters
 from proxy.metrics.front import Metrics
 from proxy.model_changes import ModelChanges
 from proxy.ollama.front import Ollama
 from proxy.ollama.managing import ModelManagement
 from proxy.ollama.relay import OllamaRelay
+from proxy.orphans import Orphans
 from proxy.own_answers import OwnAnswers
 from proxy.parsing import Parsing
 from proxy.permissions import refuse_without_scope
@@ -64,7 +64,7 @@ from proxy.stickiness import sticky_of
 from proxy.streams import Streams
 from proxy.underway import UnderWay
 from proxy.usage.journal import Journal
-from proxy.usage.meter import Asking, Meter, nothing
+from proxy.usage.open_records import OpenRecords
 from proxy.usage.writer import UsageWriter
 from proxy.watch import Cause, Interrupted, Receive, Watch
 from scheduler.client import Conversation, SchedulerClient
@@ -99,11 +99,13 @@ class GatewayApp:
             Journal(self._config.usage_folder, self._config.usage_journal),
             noted=self._metrics.note,
         )
+        open_records = OpenRecords(self._config.usage_folder / "open")
+        self._orphans = Orphans(open_records, self._usage.write, self._scheduler)
+        self._meters = Meters(self._usage.write, open_records, self._config.redacted)
         self._changes = ModelChanges()
         self._models = listing.ModelList(self._downloads)
         self._events: ModelEvents | None = None
         self._carriers: Carriers | None = None
-        self._redact = redactor(self._config.redacted)
         self._under_way = UnderWay()
         self._standing = Standing(self._keys, self._under_way)
         self._management = ModelManagement(self._config, self._changes, self._under_way)
@@ -130,6 +132,7 @@ class GatewayApp:
             self._asked,
             self._heard,
             self._usage,
+            open_records,
         )
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -186,6 +189,7 @@ class GatewayApp:
         await self._own.close()
         await self._outliving.close()
         await self._metrics.close()
+        await self._orphans.close()
         if self._carriers is not None:
             carriers, self._carriers = self._carriers, None
             await carriers.close()
@@ -203,6 +207,7 @@ class GatewayApp:
             self._usage.start()
             self._standing.begin()
             await self._scheduler.start()
+            self._orphans.start()
         return self._carriers
 
     async def _tell_events(self, caller: Caller, request: Request) -> None:
@@ -244,19 +249,11 @@ class GatewayApp:
         watch.key = caller.key
         reader = Reader(request.send, request.id, endpoint.dialect)
         made = OllamaRelay if endpoint.kind is Kind.OLLAMA else Relay
-        meter = self._meter(endpoint, caller, request, watch)
+        meter = self._meters.of(endpoint, caller, request, watch.loop)
         relay = made(reader, self._config, watch, meter)
         carriage = Carriage(endpoint, caller, request, relay, watch, meter)
         with self._under_way.one(watch):
             await self._or_say_why(carriage, self._carry(carriage))
-
-    def _meter(self, endpoint: Endpoint, caller: Caller, request: Request, watch: Watch) -> Meter:
-        client = dict(request.headers).get(b"user-agent", b"")
-        asking = Asking(request.id, endpoint.path, endpoint.dialect, caller, client)
-        write = self._usage.write if endpoint.kind in METERED else nothing
-        keeps = caller.policy.keeps_content and endpoint.kind in METERED
-        capture = Capture(self._redact) if keeps else None
-        return Meter(asking, write, watch.loop, capture)
 
     async def _or_say_why(self, carriage: Carriage, carrying: Awaitable[None]) -> None:
         request, relay = carriage.request, carriage.relay

@@ -119,6 +119,8 @@ class Forwarding:
             while True:
                 lease = await self._acquire()
                 await self._leave_if_nobody_comes_back(lease)
+                if lease.stream and (named := self._order.conversation) is not None:
+                    self._meter.opens_conversation(named.owner, named.id)
                 self._relay.granted(self._config.within(lease.limits), lease.rate)
                 if lease.remote is not None:
                     if await self._passed_by_remote(lease, lease.remote):

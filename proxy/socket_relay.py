@@ -117,7 +117,8 @@ class SocketRelay:
         try:
             while True:
                 message = await self._child.receive()
-                self._said.hear(message)
+                if self._said.hear(message):
+                    self._meter.so_far(self._said.counted())
                 await self._client.send(message)
                 self._last = self._clock()
         except ChildClosed as closed:

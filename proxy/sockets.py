@@ -39,6 +39,7 @@ from proxy.socket_relay import STOPPING, SocketRelay
 from proxy.underway import UnderWay
 from proxy.upstream import UpstreamFailed
 from proxy.usage.meter import Asking, Meter
+from proxy.usage.open_records import OpenRecords
 from proxy.usage.writer import UsageWriter
 from proxy.watch import Cause, Interrupted, Receive, Watch
 from scheduler.charging import Charge
@@ -63,6 +64,7 @@ class Sockets:
         scheduler: Callable[[], Awaitable[SchedulerClient]],
         events: Callable[[], Awaitable[ModelEvents]],
         usage: UsageWriter,
+        open_records: OpenRecords,
     ) -> None:
         """`scheduler` and `events` raise Refused when the gateway takes nothing new."""
         self._config = config
@@ -72,6 +74,7 @@ class Sockets:
         self._scheduler = scheduler
         self._events = events
         self._usage = usage
+        self._open_records = open_records
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         request_id = client_request_id(scope["headers"]) or f"req-{secrets.token_hex(12)}"
@@ -134,7 +137,7 @@ class Sockets:
         watch.key, watch.listens = caller.key, True
         agent = dict(client.headers).get(b"user-agent", b"")
         asking = Asking(client.request_id, client.path, dialect_of(client.path), caller, agent)
-        meter = Meter(asking, self._usage.write, watch.loop)
+        meter = Meter(asking, self._usage.write, watch.loop, open_records=self._open_records)
         try:
             await self._metered(client, meter, arrived, watch)
         except ChildRefused as answer:
@@ -166,6 +169,7 @@ class Sockets:
             await lease.release(read=0, cached=0, answered=0)
             await child.close(STOPPING)
             raise
+        meter.opens_socket()
         relay = SocketRelay(client, child, lease, self._config, self._under_way.draining, meter)
         await relay.run(watch)
 

@@ -207,7 +207,7 @@ async def look_up(
     for state in found:
         if state.address:
             by_address.setdefault(state.address, []).append(state)
-    asked = (_ask_child(address, states, loop) for address, states in by_address.items())
+    asked = (held_by_child(address, states, loop) for address, states in by_address.items())
     said = {held.conversation_id: held for told in await asyncio.gather(*asked) for held in told}
     own = {state.conversation: _own(state) for state in found if state.state != "ended"}
     return list((own | said).values())
@@ -269,10 +269,10 @@ async def _kept(scheduler: SchedulerClient, owner: str, where: StreamState) -> S
     return now if now.state == "kept" and now.stream == where.stream else None
 
 
-async def _ask_child(
+async def held_by_child(
     address: str, states: list[StreamState], loop: asyncio.AbstractEventLoop
 ) -> list[Held]:
-    """Nothing of a child that does not say."""
+    """By the names of their clients; nothing of a child that does not say."""
     names = {state.stream: state.conversation for state in states}
     body = msgspec.json.encode({"conversation_ids": list(names)})
     head = b"POST /v1/streams/lookup HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"

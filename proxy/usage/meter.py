@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from proxy.log_context import is_for
@@ -20,6 +20,7 @@ from proxy.usage.counting import (
     count,
     prompt_estimate,
 )
+from proxy.usage.open_records import Opened, OpenRecord, OpenRecords
 from proxy.usage.record import LONGEST_CLIENT, Content, Record
 from proxy.watch import Cause, Interrupted
 from scheduler.protocol import ERRORS, Refused
@@ -36,6 +37,8 @@ SWITCHED = 101
 CLIENT_CLOSED = 499
 """The status of a request whose client left: nobody was there to be told another."""
 
+KILLED = "process_killed"
+"""Why an end was not told: the process that carried it is gone."""
 UNRECORDED = "usage_unavailable"
 """Why the journal takes no more: what is refused for it is not for the journal."""
 
@@ -91,6 +94,7 @@ class Meter:
         write: Write,
         loop: asyncio.AbstractEventLoop,
         capture: Capture | None = None,
+        open_records: OpenRecords | None = None,
     ) -> None:
         """`capture` for a team whose prompts and answers are stored."""
         self.id = secrets.token_hex(16)
@@ -114,6 +118,8 @@ class Meter:
         self._stream = False
         self._status = 0
         self._over = False
+        self._open_records = open_records
+        self._open: OpenRecord | None = None
 
     # On its way ----------------------------------------------------------------------------------
 
@@ -151,6 +157,29 @@ class Meter:
         if self._first is None:
             self._first = self._since(self._began)
         self._status, self._stream = answer.status, answer.is_stream
+
+    def opens_conversation(self, owner: str, id: str) -> None:
+        """Its stream is granted, and goes on when this process is killed."""
+        assert self._lease is not None
+        self._stream = True
+        record = self._made(200, KILLED, Counted(self.prompt, estimated=True), charged=True)
+        self._opens(Opened(record, owner, id, self._lease.stream))
+
+    def opens_socket(self) -> None:
+        """A WebSocket is open."""
+        self._opens(self._so_far(UNKNOWN))
+
+    def so_far(self, counted: Counted) -> None:
+        """What an open WebSocket has taken until now."""
+        if self._open is not None:
+            self._open.tell(self._so_far(counted))
+
+    def _so_far(self, counted: Counted) -> Opened:
+        return Opened(self._made(SWITCHED, KILLED, replace(counted, estimated=True), charged=True))
+
+    def _opens(self, opened: Opened) -> None:
+        if self._open_records is not None:
+            self._open = self._open_records.open(opened)
 
     # Its end -------------------------------------------------------------------------------------
 
@@ -214,40 +243,48 @@ class Meter:
         if self._over:
             return
         self._over = True
+        record = self._made(status, code, counted, charged=charged, final=final)
+        if final and self._lease is not None:
+            record.content = self._content()
+        self._write(record)
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def _made(
+        self, status: int, code: str, counted: Counted, *, charged: bool, final: bool = True
+    ) -> Record:
         asking, caller, lease = self.asking, self.asking.caller, self._lease
-        self._write(
-            Record(
-                record=self._record_id(),
-                request_id=asking.id,
-                at=self._at,
-                attempt=self._attempt,
-                final=final,
-                team=caller.team,
-                team_id=caller.policy.team_id,
-                key=caller.key,
-                key_name=caller.key_name,
-                user=caller.user,
-                asked=self.model,
-                preset="" if lease is None else lease.preset,
-                instance=None if lease is None else lease.instance,
-                path=asking.path,
-                dialect=asking.dialect_name,
-                stream=self._stream,
-                status=status,
-                code=code,
-                read=counted.read,
-                cached=counted.cached,
-                answered=counted.answered,
-                estimated=counted.estimated,
-                charged=charged,
-                queue_wait=self._queue_wait,
-                load_wait=self._load_wait,
-                first_token=self._first,
-                duration=self._since(self._began),
-                client=asking.client[:LONGEST_CLIENT].decode("latin-1"),
-                upstream=lease is not None,
-                content=self._content() if final and lease is not None else None,
-            )
+        return Record(
+            record=self._record_id(),
+            request_id=asking.id,
+            at=self._at,
+            attempt=self._attempt,
+            final=final,
+            team=caller.team,
+            team_id=caller.policy.team_id,
+            key=caller.key,
+            key_name=caller.key_name,
+            user=caller.user,
+            asked=self.model,
+            preset="" if lease is None else lease.preset,
+            instance=None if lease is None else lease.instance,
+            path=asking.path,
+            dialect=asking.dialect_name,
+            stream=self._stream,
+            status=status,
+            code=code,
+            read=counted.read,
+            cached=counted.cached,
+            answered=counted.answered,
+            estimated=counted.estimated,
+            charged=charged,
+            queue_wait=self._queue_wait,
+            load_wait=self._load_wait,
+            first_token=self._first,
+            duration=self._since(self._began),
+            client=asking.client[:LONGEST_CLIENT].decode("latin-1"),
+            upstream=lease is not None,
         )
 
     def _content(self) -> Content | None:

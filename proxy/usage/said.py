@@ -12,15 +12,17 @@ class SaidUsage:
     def __init__(self) -> None:
         self._counted = UNKNOWN
 
-    def hear(self, message: str | bytes) -> None:
+    def hear(self, message: str | bytes) -> bool:
+        """Whether it told of any."""
         if isinstance(message, bytes) or '"usage"' not in message:
-            return
+            return False
         tail = Tail()
         tail.push(message.encode())
         told = tail.usage()
         self._counted = sum_of(
             self._counted, Counted(sane(told.read), sane(told.cached), sane(told.answered))
         )
+        return True
 
     def counted(self) -> Counted:
         return self._counted

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from proxy.sse import Tail
+from tests.support import prepared
 from tests.support.asking import whole
 from tests.support.conversing import (
     DONE,
@@ -133,7 +136,7 @@ def test_an_unread_stream_outlives_the_eviction_of_its_instance(
 def test_a_generation_outlives_the_web_process_that_carried_it(
     one_at_a_time: Gateway, id: str
 ) -> None:
-    client = one_at_a_time.client
+    client, began = one_at_a_time.client, datetime.now(UTC)
     with asked(client, id, "slow", max_tokens=SHORT * 4) as connection:
         received = first_bytes(connection)
         one_at_a_time.kill("web")
@@ -143,6 +146,16 @@ def test_a_generation_outlives_the_web_process_that_carried_it(
     assert answer.body.startswith(received)
     assert answer.body.endswith(DONE)
     eventually(lambda: one_at_a_time.instance_of("slow")["leases"] == 0, "the lease has ended")
+    query = (
+        "SELECT read, answered, estimated, charged, code, status FROM proxy_usagerecord "
+        f"WHERE stream AND at > '{began:%Y-%m-%d %H:%M:%S}'"
+    )
+    tail = Tail()
+    tail.push(answer.body)
+    told = tail.usage()
+    recorded = eventually(lambda: prepared.rows(one_at_a_time.var, query), "its record")
+    assert recorded == [(told.read, told.answered, False, True, "", 200)]
+    assert told.answered
 
 
 def test_scenario_6_a_conversation_does_not_outlive_the_scheduler(

@@ -14,6 +14,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from models_registry.engine_path import llama_server
+from tests.support import prepared
 from tests.support.gateway import Gateway, gateway
 from tests.support.polling import eventually
 
@@ -194,6 +195,25 @@ async def test_what_happens_to_models_is_told(running: Gateway) -> None:
             async with asyncio.timeout(60):
                 while json.loads(await client.recv()).get("data", {}).get("status") != "loaded":
                     pass
+
+
+async def test_one_that_its_killed_process_leaves_is_recorded_by_what_was_told(
+    running: Gateway,
+) -> None:
+    async with realtime(running, **{"X-Request-Id": "left-open"}) as client:
+        await client.send(json.dumps({"usage": {"input_tokens": 5, "output_tokens": 3}}))
+        await client.recv()
+        await asyncio.to_thread(running.kill, "web")
+    await asyncio.to_thread(running.wait_ready)
+
+    query = (
+        "SELECT read, answered, estimated, charged, code FROM proxy_usagerecord "
+        "WHERE request_id = 'left-open'"
+    )
+    recorded = await asyncio.to_thread(
+        eventually, lambda: prepared.rows(running.var, query), "its record"
+    )
+    assert recorded == [(5, 3, True, True, "process_killed")]
 
 
 async def test_a_stop_closes_all_with_1012(running: Gateway) -> None:
