@@ -39,6 +39,8 @@ class ProxyConfig:
     media_hosts: tuple[str, ...] = ()
     usage_journal: int = 1 << 30
     usage_ask: bool = True
+    telemetry: frozenset[str] = frozenset()
+    trust_trace_context: bool = False
     redacted: tuple[str, ...] = ()
     websocket_message: int = 4 << 20
     websocket_idle_seconds: float = 300.0
@@ -84,6 +86,8 @@ def proxy_config() -> ProxyConfig:
         media_hosts=tuple(settings.CORRAL_MEDIA_HOSTS),
         usage_journal=settings.CORRAL_USAGE_JOURNAL,
         usage_ask=settings.CORRAL_USAGE_ASK,
+        telemetry=settings.CORRAL_TELEMETRY,
+        trust_trace_context=settings.CORRAL_TRUST_TRACE_CONTEXT,
         redacted=settings.CORRAL_CONTENT_REDACT,
         websocket_message=settings.CORRAL_WEBSOCKET_MESSAGE,
         websocket_idle_seconds=settings.CORRAL_WEBSOCKET_IDLE,

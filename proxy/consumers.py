@@ -94,14 +94,19 @@ class GatewayApp:
             self._config.control_socket, self._config.reconnect_wait_seconds
         )
         self._downloads = downloads or Downloads()
-        self._metrics = Metrics(self._asked)
+        self._metrics = Metrics(self._asked, self._config.telemetry)
         self._usage = usage or UsageWriter(
             Journal(self._config.usage_folder, self._config.usage_journal),
             noted=self._metrics.note,
         )
         open_records = OpenRecords(self._config.usage_folder / "open")
         self._orphans = Orphans(open_records, self._usage.write, self._scheduler)
-        self._meters = Meters(self._usage.write, open_records, self._config.redacted)
+        self._meters = Meters(
+            self._usage.write,
+            open_records,
+            self._config.redacted,
+            trusts_traces=self._config.trust_trace_context,
+        )
         self._changes = ModelChanges()
         self._models = listing.ModelList(self._downloads)
         self._events: ModelEvents | None = None

@@ -41,6 +41,9 @@ _NOT_TO_THE_CHILD = HOP_BY_HOP | {
     # llama-server replays or cuts a stream for whoever knows its id: tenants would reach each other
     b"x-conversation-id",
     b"x-corral-sticky",
+    b"traceparent",  # whose trace it is a part of is between the client and the gateway
+    b"tracestate",
+    b"baggage",
 }
 
 _NOT_TO_THE_CLIENT = HOP_BY_HOP | {
@@ -59,6 +62,7 @@ _FORBIDDEN = re.compile(rb"[\r\n\x00]")
 _NOT_IN_A_NAME = re.compile(rb'[\x00-\x20\x7f()<>@,;:\[\]={}"]')
 _NOT_IN_A_VALUE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
+_TRACE = re.compile(rb"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 LONGEST_FIELD = 8000
@@ -182,6 +186,15 @@ def client_request_id(headers: RawHeaders) -> str | None:
         if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
             return value.decode("ascii")
     return None
+
+
+def trace_in(headers: RawHeaders) -> str:
+    """The trace of which a client says that its request is a part (W3C's `traceparent`); empty when
+    it says nothing that can be read, or two things."""
+    said = [value for name, value in headers if name == b"traceparent"]
+    if len(said) != 1 or not _TRACE.fullmatch(said[0].strip()):
+        return ""
+    return said[0].strip().decode()
 
 
 def content_length(headers: RawHeaders) -> int | None:

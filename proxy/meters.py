@@ -10,6 +10,7 @@ from proxy.carriage import Request
 from proxy.content.capture import Capture
 from proxy.content.redacting import redactor
 from proxy.endpoints import METERED, Endpoint
+from proxy.headers import trace_in
 from proxy.usage.meter import Asking, Meter, nothing
 from proxy.usage.open_records import OpenRecords
 from proxy.usage.record import Record
@@ -17,18 +18,26 @@ from proxy.usage.record import Record
 
 class Meters:
     def __init__(
-        self, write: Callable[[Record], None], open_records: OpenRecords, redacted: Sequence[str]
+        self,
+        write: Callable[[Record], None],
+        open_records: OpenRecords,
+        redacted: Sequence[str],
+        *,
+        trusts_traces: bool = False,
     ) -> None:
-        """`redacted`: what else of content is not kept (CORRAL_CONTENT_REDACT)."""
+        """`redacted`: what else of content is not kept (CORRAL_CONTENT_REDACT). `trusts_traces`:
+        clients say of what traces their requests are parts."""
         self._write = write
         self._open_records = open_records
         self._redact = redactor(redacted)
+        self._trusts_traces = trusts_traces
 
     def of(
         self, endpoint: Endpoint, caller: Caller, request: Request, loop: asyncio.AbstractEventLoop
     ) -> Meter:
         client = dict(request.headers).get(b"user-agent", b"")
-        asking = Asking(request.id, endpoint.path, endpoint.dialect, caller, client)
+        trace = trace_in(request.headers) if self._trusts_traces else ""
+        asking = Asking(request.id, endpoint.path, endpoint.dialect, caller, client, trace)
         if endpoint.kind not in METERED:
             return Meter(asking, nothing, loop)
         capture = Capture(self._redact) if caller.policy.keeps_content else None

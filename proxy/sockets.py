@@ -29,6 +29,7 @@ from proxy.headers import (
     socket_headers_for_child,
     socket_query_for_child,
     to_client,
+    trace_in,
 )
 from proxy.key_ring import KeyRing
 from proxy.keys import has_key
@@ -136,7 +137,10 @@ class Sockets:
         refuse_without_scope(caller, Kind.FORWARD)
         watch.key, watch.listens = caller.key, True
         agent = dict(client.headers).get(b"user-agent", b"")
-        asking = Asking(client.request_id, client.path, dialect_of(client.path), caller, agent)
+        trace = trace_in(client.headers) if self._config.trust_trace_context else ""
+        asking = Asking(
+            client.request_id, client.path, dialect_of(client.path), caller, agent, trace
+        )
         meter = Meter(asking, self._usage.write, watch.loop, open_records=self._open_records)
         try:
             await self._metered(client, meter, arrived, watch)

@@ -19,6 +19,7 @@ from models_registry.errors import EngineMissing
 from models_registry.options.catalogue import bare_environment, engine_catalogue
 from routerproj.secret import OPEN_TO_OTHERS, open_files
 from scheduler.run_folder import UnsafeRunFolder, check_run_folder
+from scheduler.telemetry import PROTOCOL, other_protocols
 
 TAG = "corral"
 ENGINE_SECONDS = 20
@@ -122,3 +123,17 @@ def _does_not_run(reason: str) -> Warning:
         hint="Built on another machine? `make engine` builds it for this one.",
         id="corral.W002",
     )
+
+
+@register(TAG)
+def check_telemetry(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[CheckMessage]:
+    others = other_protocols(os.environ) if settings.CORRAL_TELEMETRY else []
+    if not others:
+        return []
+    return [
+        Warning(
+            f"OpenTelemetry's data is sent as {PROTOCOL}, not as {', '.join(others)} has it",
+            hint="Let the endpoint be one that takes it: a collector's port 4318.",
+            id="corral.W006",
+        )
+    ]

@@ -33,6 +33,7 @@ from routerproj.secret import (
 )
 from scheduler.run_folder import control_socket, run_folder
 from scheduler.runtime.devices.limits import parse_budgets, parse_margins
+from scheduler.telemetry import signals_wanted
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -229,6 +230,12 @@ CORRAL_STAFF_SECOND_FACTOR = env.choice(
     "CORRAL_STAFF_SECOND_FACTOR", default="optional", among=("required", "optional", "off")
 )
 """`required`: who may enter the admin; `optional`: whoever has set one up."""
+
+# OpenTelemetry: its own variables say where to, how much and by what name ---------------------
+
+CORRAL_TELEMETRY = signals_wanted(os.environ)
+CORRAL_TRUST_TRACE_CONTEXT = env.flag("CORRAL_TRUST_TRACE_CONTEXT", default=False)
+"""A client's `traceparent` says of which trace its request is a part."""
 
 # Jobs: models_registry/jobs.py makes the queues ------------------------------------------
 

@@ -30,6 +30,8 @@ class SchedulerConfig:
     """Reserved of a limit of tokens for an answer of which nobody says how long it may be."""
     event_log: bool = False
     """Whether every event of the planner is written to a file in `log_folder`."""
+    trust_trace_context: bool = False
+    """Whether clients say of what traces their requests are parts."""
 
 
 def scheduler_config() -> SchedulerConfig:
@@ -62,4 +64,5 @@ def scheduler_config() -> SchedulerConfig:
         answer_timeout_seconds=settings.CORRAL_ANSWER_TIMEOUT,
         answer_tokens=settings.CORRAL_ANSWER_TOKENS,
         event_log=settings.CORRAL_EVENT_LOG,
+        trust_trace_context=settings.CORRAL_TRUST_TRACE_CONTEXT,
     )

@@ -31,7 +31,7 @@ def count_records(records: Iterable[Record], tally: Tally) -> None:
         for name, seconds in (
             (families.DURATION, record.duration),
             (families.FIRST_TOKEN, record.first_token),
-            (families.PER_TOKEN, _per_token(record)),
+            (families.PER_TOKEN, seconds_per_token(record)),
             (families.QUEUE_WAIT, record.queue_wait),
             (families.LOAD_WAIT, record.load_wait),
         ):
@@ -43,7 +43,7 @@ def _outcome(status: int) -> str:
     return "ok" if status < 400 else f"http_{status}"
 
 
-def _per_token(record: Record) -> float | None:
+def seconds_per_token(record: Record) -> float | None:
     """Of streams: a whole answer's first byte comes with its last."""
     if not record.stream or record.duration is None or record.first_token is None:
         return None

@@ -67,13 +67,15 @@ class Begun(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Of a request, what is known when it comes. `id` is what its client knows it by."""
+    """Of a request, what is known when it comes. `id` is what its client knows it by, `trace` what
+    it says that it is a part of, if that is believed."""
 
     id: str
     path: str
     dialect: Dialect
     caller: Caller
     client: bytes = b""
+    trace: str = ""
 
     @property
     def dialect_name(self) -> str:
@@ -113,6 +115,7 @@ class Meter:
         self._waits_since: float | None = None
         self._queue_wait: float | None = None
         self._load_wait: float | None = None
+        self._granted: float | None = None
         self._first: float | None = None
         self._lease: Lease | None = None
         self._stream = False
@@ -149,6 +152,7 @@ class Meter:
         self._queue_wait = self._since(self._waits_since)
         self._waits_since = None
         self._load_wait = lease.loading
+        self._granted = self._since(self._began)
         self._lease = lease
         is_for(lease.preset)
 
@@ -218,7 +222,7 @@ class Meter:
         self._over = False
         self._attempt += 1
         self._lease = None
-        self._first = None
+        self._first = self._granted = None
 
     def failed(self, error: BaseException) -> None:
         """It ends without an answer: refused, or left by its client. For any request, at its very
@@ -285,6 +289,8 @@ class Meter:
             duration=self._since(self._began),
             client=asking.client[:LONGEST_CLIENT].decode("latin-1"),
             upstream=lease is not None,
+            granted=self._granted,
+            trace=asking.trace,
         )
 
     def _content(self) -> Content | None:

@@ -21,7 +21,8 @@ class Record(msgspec.Struct, omit_defaults=True):
     """`record` is made by the process, and nobody else's; `request_id` is what the client knows it
     by. `at` is the beginning, in seconds since 1970, by which days are told; durations are in
     seconds by a clock that does not jump. `final`: no other try followed. Tokens that nobody has
-    counted are None.
+    counted are None. `granted`: from the beginning to when it had its slot; `trace`: of what trace
+    its client says that it is a part (W3C), where that is believed.
     docs/usage.md explains the fields to users."""
 
     record: str
@@ -53,6 +54,8 @@ class Record(msgspec.Struct, omit_defaults=True):
     duration: float | None = None
     client: str = ""
     upstream: bool = False
+    granted: float | None = None
+    trace: str = ""
     content: Content | None = None
 
 

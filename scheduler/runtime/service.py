@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from models_registry.engine_path import llama_server
 from models_registry.engines import DECLARED, EngineKind
@@ -50,6 +51,9 @@ from .remote_run import is_remote
 from .rpc_children import grant_for_child, told_of
 from .waiting import Run
 
+if TYPE_CHECKING:
+    from scheduler.otlp import Telemetry
+
 logger = logging.getLogger(__name__)
 
 COUNT_KILLS_EVERY_SECONDS = 5.0
@@ -76,8 +80,11 @@ class SchedulerService:
         measures: Measures | None = None,
         devices: Devices | None = None,
         load_times: TellLoadSeconds | None = None,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self._config = config
+        if telemetry is not None:
+            record = self._traced(record, telemetry)
         self._measures = measures
         self._load_times = load_times
         self._has_offered = False
@@ -189,6 +196,16 @@ class SchedulerService:
     def _devices_seen(self, devices: tuple[Device, ...]) -> None:
         self.owner.memory.seen(devices)
         self._seen_devices.set()
+
+    def _traced(self, record: Record, telemetry: Telemetry) -> Record:
+        from .load_spans import LoadSpans  # OpenTelemetry's libraries, which only this needs
+
+        return LoadSpans(
+            record,
+            telemetry,
+            lambda preset: self.owner.waiting.waiters_of(preset),
+            linked=not self._config.trust_trace_context,
+        )
 
     def _limits_changed(self, limits: Limits) -> None:
         if self._devices is not None:

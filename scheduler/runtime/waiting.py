@@ -54,6 +54,14 @@ class Waiting:
     def get(self, request: RequestId) -> Asked | None:
         return self._asked.get(request)
 
+    def waiters_of(self, preset: str) -> list[tuple[str, str]]:
+        """Who waits for it, in no order: the team, and what the client knows its request by."""
+        return [
+            (str(asked.tenant), asked.text)
+            for asked in self._asked.values()
+            if asked.run is None and asked.text and asked.preset == preset
+        ]
+
     def latest(self, text: str) -> RequestId | None:
         """Of those that their clients know by `text` (which they may have chosen themselves)."""
         return next(reversed(self._by_text.get(text, {})), None)

@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from routerproj.checks import check_engine, check_sockets_folder, check_state_folder
+from routerproj.checks import (
+    check_engine,
+    check_sockets_folder,
+    check_state_folder,
+    check_telemetry,
+)
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -90,3 +95,15 @@ def test_every_id_is_explained() -> None:
     explained = set(re.findall(r"corral\.[EW]\d+", (ROOT / "docs/messages.md").read_text()))
 
     assert used == explained
+
+
+def test_a_protocol_that_is_not_spoken_is_a_warning(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+
+    settings.CORRAL_TELEMETRY = frozenset()
+    assert ids(check_telemetry(None)) == []
+
+    settings.CORRAL_TELEMETRY = frozenset({"traces"})
+    assert ids(check_telemetry(None)) == ["corral.W006"]

@@ -33,6 +33,7 @@ from scheduler.runtime.lock import AlreadyRunning, only_scheduler
 from scheduler.runtime.measures import Measures
 from scheduler.runtime.recorder import Recorder
 from scheduler.runtime.service import SchedulerService
+from scheduler.telemetry import TRACES, telemetry_of
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +73,7 @@ def _require_migrated_tables() -> None:
 def _run(config: SchedulerConfig) -> None:
     recorder = Recorder()
     recorder.start()
+    telemetry = telemetry_of("scheduler", settings.CORRAL_TELEMETRY & {TRACES})
     collect_seldom()
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
@@ -81,10 +83,13 @@ def _run(config: SchedulerConfig) -> None:
                 measures=Measures(),
                 devices=_devices(),
                 load_times=tell_load_seconds,
+                telemetry=telemetry,
             )
             runner.run(service.run())
     finally:
         recorder.stop()
+        if telemetry is not None:
+            telemetry.close()
 
 
 def _devices() -> Devices:

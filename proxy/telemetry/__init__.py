@@ -1,0 +1,1 @@
+"""Requests as spans and figures of OpenTelemetry."""
