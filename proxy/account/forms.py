@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from proxy.admin.fields import NamesField, scopes_field
 from proxy.models import ApiKey, Membership
+from proxy.models.teams import MOST_CONTENT_DAYS
 from proxy.scopes import USUAL
 
 if TYPE_CHECKING:  # unfold has no stubs
@@ -25,6 +26,13 @@ else:
 
 MOST_DAYS = 3650
 MINE, SERVICE = "mine", "service"
+
+
+class ContentForm(forms.Form):
+    """`days` is None where it is turned off."""
+
+    stored = forms.BooleanField(required=False)
+    days = forms.IntegerField(min_value=1, max_value=MOST_CONTENT_DAYS, required=False)
 
 
 class KeyForm(forms.Form):

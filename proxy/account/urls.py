@@ -19,6 +19,7 @@ urlpatterns = [
     path("second-factor/confirm/", factor_views.confirm, name="second-factor-confirm"),
     path("second-factor/recovery/", factor_views.recovery, name="second-factor-recovery"),
     path("second-factor/remove/", factor_views.give_up, name="second-factor-remove"),
+    path("teams/<int:id>/content/", views.switch_team_content, name="content"),
     path("keys/<str:public_id>/rotate/", views.rotate, name="rotate"),
     path("keys/<str:public_id>/revoke/", views.revoke, name="revoke"),
 ]

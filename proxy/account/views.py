@@ -22,8 +22,9 @@ from django.views.decorators.http import require_POST
 
 from models_registry.access import Asker
 from models_registry.errors import ManagementRefused
-from proxy.account.forms import KeyForm
+from proxy.account.forms import ContentForm, KeyForm
 from proxy.account.second_factor import wanted
+from proxy.content.switching import switch_content
 from proxy.editing import keep_new, revoke_key
 from proxy.limits.sight import limits_of_person
 from proxy.limits.used import limits_now
@@ -120,6 +121,24 @@ def revoke(request: HttpRequest, public_id: str) -> HttpResponse:
     return HttpResponseRedirect(reverse("account:home"))
 
 
+@require_POST
+@own_page
+def switch_team_content(request: HttpRequest, id: int) -> HttpResponse:
+    """Of a team that one leads: its prompts and answers are stored from now on, or not."""
+    user = _user(request)
+    form = ContentForm(request.POST)
+    if not form.is_valid():
+        problem = "; ".join(map(str, form.errors["days"]))
+        return _page(request, KeyForm(_memberships(user)), problem=f"Days: {problem}")
+    try:
+        switch_content(id, _asker(user), **form.cleaned_data)
+    except ManagementRefused as refused:
+        if refused.code == "not_found":
+            raise Http404 from refused
+        raise PermissionDenied(refused.message) from refused
+    return HttpResponseRedirect(reverse("account:home"))
+
+
 def _page(
     request: HttpRequest, form: KeyForm, made: ApiKey | None = None, problem: str = ""
 ) -> HttpResponse:
@@ -170,6 +189,7 @@ def _grace(request: HttpRequest) -> float:
 
 
 def _asker(user: User) -> Asker:
+    """Without what staff may do besides: that is in the admin."""
     return Asker(user.get_username(), everything=user.is_superuser, user=user.pk)
 
 

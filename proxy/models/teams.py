@@ -16,6 +16,7 @@ DEFAULT_TEAM = "default"
 """Made by the first migration; requests without a key of their own count for it."""
 
 LEAST_WEIGHT, MOST_WEIGHT = 0.01, 1000.0
+MOST_CONTENT_DAYS = 3650
 
 
 def check_weight(value: float) -> None:
@@ -79,7 +80,7 @@ class Team(models.Model):
     content_days = models.PositiveSmallIntegerField(
         "days for which they are stored",
         default=7,
-        validators=[MinValueValidator(1), MaxValueValidator(3650)],
+        validators=[MinValueValidator(1), MaxValueValidator(MOST_CONTENT_DAYS)],
     )
     created_at = models.DateTimeField(auto_now_add=True, editable=False)
 

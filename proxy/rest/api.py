@@ -10,8 +10,11 @@ from ninja import Path, Query, Router, Status
 from models_registry.access import Needs, asker_of
 from models_registry.shapes import Page, Paged
 from proxy import editing, rotation
+from proxy.content.switching import switch_content
 from proxy.models import ApiKey, Team
 from proxy.rest.schemas import (
+    ContentIn,
+    ContentOut,
     KeyFilter,
     KeyIn,
     KeyOut,
@@ -23,6 +26,7 @@ from proxy.rest.schemas import (
     TeamOut,
     TeamPatch,
 )
+from proxy.usage_pages.askers import NeedsSight
 
 keys = Router(tags=["keys"])
 teams = Router(tags=["teams"])
@@ -80,6 +84,13 @@ def create_team(request: HttpRequest, body: TeamIn) -> Status[Team]:
 def change_team(request: HttpRequest, id: Path[TeamId], body: TeamPatch) -> Team:
     """How it stands in the queue; the gateway's processes know it within a second."""
     return editing.change_team(id, asker_of(request), body.model_dump(exclude_unset=True))
+
+
+@teams.put("/{int:id}/content", auth=NeedsSight(), response=ContentOut)
+def switch_team_content(request: HttpRequest, id: Path[TeamId], body: ContentIn) -> Team:
+    """Whether its prompts and answers are stored from now on; for its leads too. Its members see
+    it; each process of the gateway knows it within a second."""
+    return switch_content(id, asker_of(request), **body.model_dump())
 
 
 @teams.delete("/{int:id}", auth=DELETE_TEAMS, response={204: None})

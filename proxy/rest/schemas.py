@@ -6,12 +6,13 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from ninja import Schema
-from pydantic import Field, StrictFloat
+from pydantic import Field, StrictBool, StrictFloat
 
 from models_registry.rest.schemas import Urgency
 from models_registry.shapes import Moment, Page, Strict
 from proxy import allowed
 from proxy.models import DEFAULT_TEAM, LEAST_WEIGHT, MOST_WEIGHT, Membership
+from proxy.models.teams import MOST_CONTENT_DAYS
 from proxy.own_aliases import MOST
 from proxy.rotation import MOST_GRACE_HOURS, USUAL_GRACE_HOURS
 from proxy.scopes import Scope, usual
@@ -83,6 +84,32 @@ class TeamPatch(Strict):
     member_scopes: Scopes = _if_named()
 
 
+Days = Annotated[int, Field(ge=1, le=MOST_CONTENT_DAYS)]
+
+
+class ContentIn(Strict):
+    stored: StrictBool = Field(description="Prompts and answers of the team are stored, redacted.")
+    days: Days | None = Field(None, description="For how long; null: as it was.")
+
+
+class ContentOut(Schema):
+    team: str
+    stored: bool
+    days: int
+
+    @staticmethod
+    def resolve_team(row: Any) -> str:
+        return str(row.name)
+
+    @staticmethod
+    def resolve_stored(row: Any) -> bool:
+        return bool(row.keeps_content)
+
+    @staticmethod
+    def resolve_days(row: Any) -> int:
+        return int(row.content_days)
+
+
 class TeamOut(Schema):
     id: int
     name: str
@@ -91,6 +118,8 @@ class TeamOut(Schema):
     aliases: dict[str, str]
     allowed: list[str]
     member_scopes: list[str]
+    keeps_content: bool = Field(description="Prompts and answers are stored: /teams/{id}/content.")
+    content_days: int
     created_at: datetime
 
 
