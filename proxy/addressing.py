@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
+from proxy.bounds import Bounded, excess
 from proxy.form import is_form, model_in_form
 from proxy.headers import RawHeaders
 from proxy.objects import ObjectTooLarge, check_objects
@@ -20,7 +21,7 @@ LONGEST_MODEL = 200
 """Characters of a preset's or an alias's name. A longer one is unknown without asking anybody."""
 
 
-class _Body(msgspec.Struct):
+class _Body(Bounded):
     """What the gateway needs to know of a body; the child reads the rest. Nothing else is built:
     a small body of many values would take a hundred times its size."""
 
@@ -47,7 +48,7 @@ def address(body: bytes | mmap) -> str:
     most about 7 ns a byte, and nothing else of Python's runs meanwhile.
     """
     try:
-        model = _DECODER.decode(body).model
+        model, fault = _read(body)
         if _may_name_two(body):
             _refuse_two(body)
         _check_utf8(body)
@@ -64,7 +65,16 @@ def address(body: bytes | mmap) -> str:
         raise Refused("invalid_request", f"The body's JSON {error}.") from error
     except RecursionError as error:
         raise Refused("invalid_json", "The body's JSON is nested too deeply.") from error
+    if fault:
+        raise Refused("invalid_request", fault)
     return _sane(model or "")
+
+
+def _read(body: bytes | mmap) -> tuple[str | None, str]:
+    """The model, and what of the rest is too much. Here, so that nothing of what was read is left
+    when a refusal is raised: it refers to the body, which could not be closed."""
+    read = _DECODER.decode(body)
+    return read.model, excess(read)
 
 
 def address_form(body: bytes | mmap, content_type: bytes) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from proxy.bounds import check_bounds
 from proxy.ollama import wire
 from proxy.ollama.context import Said, packed, unpacked
 from proxy.ollama.keep_alive import keep_alive_of
@@ -42,7 +43,9 @@ def planned(path: str, body: bytes | mmap, model: str) -> tuple[Plan, bytes] | R
     the bytes of the body, which could not be closed."""
     try:
         plan = _planned(path, body, model)
-        return replace(plan, body={}), msgspec.json.encode(plan.body)
+        translated = msgspec.json.encode(plan.body)
+        check_bounds(translated)
+        return replace(plan, body={}), translated
     except Refused as refused:
         return Refused(refused.code, refused.message)
 
