@@ -100,10 +100,10 @@ def _taken(name: str, kind: str, value: Any) -> Any:
         return value
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise wrong
+    if not abs(value) <= (_LARGEST_SEED if name == "seed" else _MOST):  # so is what is no number
+        raise Refused("invalid_request", f'option "{name}" is out of range')
     if kind == "integer" and value != int(value):
         raise wrong
-    if abs(value) > (_LARGEST_SEED if name == "seed" else _MOST):
-        raise Refused("invalid_request", f'option "{name}" is out of range')
     if kind != "integer":
         return value
     return int(value) if name != "seed" or value == -1 else int(value) % 2**32

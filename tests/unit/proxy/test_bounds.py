@@ -95,7 +95,7 @@ def test_ollamas_words_for_it_are_bounded_alike(options: dict[str, Any]) -> None
     answer = planned("/api/chat", json.dumps(body).encode(), "m")
 
     assert isinstance(answer, Refused)
-    assert str([*options][0]) in answer.message
+    assert str(next(iter(options))) in answer.message
 
 
 def test_a_schema_of_ollamas_is_bounded_too() -> None:
