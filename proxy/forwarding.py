@@ -314,6 +314,8 @@ def interruption(interrupted: Interrupted, config: ProxyConfig) -> Refused | Non
             return Refused("answer_timeout", f"The answer took longer than {seconds:g} s.")
         case Cause.KEY_ENDED:
             return key_ended()
+        case Cause.SESSION_ENDED:
+            return Refused("invalid_api_key", "The session of the admin has ended: log in again.")
         case Cause.SHUTDOWN:
             return Refused(
                 "shutting_down", "The gateway is shutting down.", retry_after_seconds=5.0

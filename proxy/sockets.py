@@ -245,6 +245,8 @@ class Sockets:
             caller = await self._keys.identify(client.identifying_headers)
             comes_from(caller.key, caller.team)
             refuse_without_scope(caller, Kind.EVENTS)
+        else:
+            watch.session = client.person
         watch.queued = True  # at a stop it ends at once
         watch.key, watch.listens = caller.key, True
         listener = _EventSocket(client)

@@ -1,5 +1,6 @@
 """What stays open or waits under a key ends within a second of the key's end: the key is revoked,
-expires, or goes with its team, or its owner with the membership.
+expires, or goes with its team, or its owner with the membership. What is open by a session of the
+admin ends with that: its person has logged out, is made inactive, or has another password.
 
 An answer under way is not cut: it was let in, and is paid for. Two looks at the keys each second
 are made only while there is anything to end.
@@ -13,6 +14,7 @@ import logging
 from proxy.key_ring import KeyRing
 from proxy.underway import UnderWay
 from proxy.watch import Cause, Watch
+from scheduler.protocol import Refused
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +47,23 @@ class Standing:
                 logger.exception("Which keys have ended is not known: it is looked for again")
 
     async def _look(self) -> None:
+        await self._look_at_keys()
+        await self._look_at_sessions()
+
+    async def _look_at_sessions(self) -> None:
+        """While the database fails nothing is ended for it."""
+        for watch in self._under_way.watches():
+            if watch.session is None:
+                continue
+            try:
+                person = await watch.session()
+            except Refused as refused:
+                logger.warning("Whose sessions stand is not known: %s", refused.message)
+                return
+            if person is None:
+                watch.interrupt(Cause.SESSION_ENDED)
+
+    async def _look_at_keys(self) -> None:
         held = [watch for watch in self._under_way.watches() if _ends_with_its_key(watch)]
         if not held or not await self._keys.look():
             return

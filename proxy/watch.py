@@ -28,6 +28,7 @@ class Cause(StrEnum):
     SLOW_READER = auto()  # the client does not take what is sent
     SHUTDOWN = auto()
     KEY_ENDED = auto()  # the key that let it in is revoked, or has expired
+    SESSION_ENDED = auto()  # its person has logged out, or may not enter the admin any more
 
 
 class Interrupted(Exception):
@@ -52,6 +53,8 @@ class Watch:
         """Waiting for a lease: nothing is lost when such a request ends at once."""
         self.key = ""
         """The public id of the key that let it in; empty without one."""
+        self.session: Callable[[], Awaitable[str | None]] | None = None
+        """Who listens by the session that let it in; None, or telling None: nobody does."""
         self.listens = False
         """It stays open for as long as its client likes: what it may not outlive is its key."""
         self.unattended = False

@@ -51,6 +51,7 @@ _CODES = {
     Cause.ANSWER_LIMIT: "answer_timeout",
     Cause.SHUTDOWN: "shutting_down",
     Cause.KEY_ENDED: "invalid_api_key",
+    Cause.SESSION_ENDED: "invalid_api_key",
 }
 
 Write = Callable[[Record], None]

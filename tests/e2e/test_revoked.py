@@ -7,13 +7,17 @@ import http.client
 import json
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from typing import Any
 
 import pytest
 from websockets.exceptions import ConnectionClosedError
 from websockets.sync.client import connect
 
 from tests.support.gateway import Gateway, gateway
+from tests.support.managing import Manager
+from tests.support.polling import eventually
 
 from .test_web_worker_killed import _connection_to
 
@@ -71,17 +75,54 @@ def test_a_revoked_key_ends_in_both_processes(two_workers: Gateway) -> None:
         assert [status(two_workers, worker, key) for worker in workers] == [401, 401]
 
 
+def test_a_revocation_is_known_in_each_process_within_a_second(two_workers: Gateway) -> None:
+    """The best of three: a machine that has other things to do is not what is judged."""
+    workers = [process.pid for process in two_workers.processes("web")]
+    longest = []
+    for attempt in range(3):
+        key = manage(two_workers, "/keys", {"name": f"timed {attempt}"})["key"]
+        with ThreadPoolExecutor(len(workers)) as pool, ExitStack() as stack:
+            asking = [stack.enter_context(closing(_connection_to(two_workers, w))) for w in workers]
+            assert {on(connection, key) for connection in asking} == {200}
+            refusals = [pool.submit(first_refusal, connection, key) for connection in asking]
+            manage(two_workers, f"/keys/{key[3:11]}/revoke")
+            revoked = time.monotonic()
+            longest.append(max(refusal.result(30) for refusal in refusals) - revoked)
+        if longest[-1] < 1:
+            break
+
+    assert min(longest) < 1, longest
+
+
 def test_a_rotated_key_works_beside_its_successor_until_its_grace_ends(
     two_workers: Gateway,
 ) -> None:
     workers = [process.pid for process in two_workers.processes("web")]
-    old = made(two_workers, "rotated")
-    rotated = two_workers.manage("rotatekey", old[3:11], "--grace", "0.002")
-    new = rotated.stdout.splitlines()[-1]
+    old = manage(two_workers, "/keys", {"name": "rotated"})["key"]
+    new = manage(two_workers, f"/keys/{old[3:11]}/rotate", {"grace_hours": 4 / 3600})["key"]
 
-    first = [status(two_workers, worker, key) for worker in workers for key in (old, new)]
-    time.sleep(8)  # the grace is 7.2 s
-    then = [status(two_workers, worker, key) for worker in workers for key in (old, new)]
+    def statuses() -> list[int]:
+        return [status(two_workers, worker, key) for worker in workers for key in (old, new)]
 
-    assert first == [200] * 4
-    assert then == [401, 200] * 2
+    assert statuses() == [200] * 4
+    eventually(lambda: statuses() == [401, 200] * 2, "the old one's grace has ended")
+
+
+def manage(running: Gateway, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    answer = Manager(running)("POST", path, body)
+    assert answer.status in (200, 201), answer.json
+    return dict(answer.json)
+
+
+def on(connection: http.client.HTTPConnection, key: str) -> int:
+    connection.request("GET", "/v1/models", headers={"Authorization": f"Bearer {key}"})
+    response = connection.getresponse()
+    response.read()
+    return response.status
+
+
+def first_refusal(connection: http.client.HTTPConnection, key: str) -> float:
+    """When it came, by the monotonic clock."""
+    while on(connection, key) != 401:
+        pass
+    return time.monotonic()

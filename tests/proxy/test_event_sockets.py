@@ -10,6 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
+from django.contrib.auth.models import User
+from django.contrib.sessions.backends.db import SessionStore
+from django.test import Client
 
 from proxy import events
 
@@ -131,3 +135,37 @@ async def test_plain_http_is_told_that_it_is_a_websocket(tmp_path: Path) -> None
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "ASK_AGAIN_SECONDS", 0.01)
+
+
+def _log_out(session: str) -> None:
+    SessionStore(session).flush()
+
+
+def _deactivate(session: str) -> None:
+    User.objects.update(is_active=False)
+
+
+def _take_from_the_staff(session: str) -> None:
+    User.objects.update(is_staff=False)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("end", [_log_out, _deactivate, _take_from_the_staff])
+async def test_a_session_that_ends_ends_what_is_open_by_it(tmp_path: Path, end: Any) -> None:
+    session = await sync_to_async(_a_session)()
+    async with told(tmp_path, keys=OneKey(), guard={"django_hosts": ("127.0.0.1",)}) as house:
+        at = f"http://127.0.0.1:{house.port}"
+        headers = {"Cookie": f"sessionid={session}", "Origin": at}
+        async with house.connect(EVENTS, headers) as client:
+            assert (await heard(client))["event"] == "snapshot"
+            await sync_to_async(end)(session)
+            code, reason = await end_of(client)
+
+    assert code == 1008
+    assert reason == "invalid_api_key: The session of the admin has ended: log in again."
+
+
+def _a_session() -> str:
+    client = Client()
+    client.force_login(User.objects.create_user("ann", password="x", is_staff=True))
+    return str(client.cookies["sessionid"].value)
