@@ -56,6 +56,7 @@ from proxy.own_answers import OwnAnswers
 from proxy.parsing import Parsing
 from proxy.permissions import refuse_without_scope
 from proxy.queries import AWAY, database_away
+from proxy.readiness import Readiness
 from proxy.relay import AnswerCut, Reader, Relay
 from proxy.remote.request import Asked
 from proxy.sockets import Sockets
@@ -101,12 +102,7 @@ class GatewayApp:
         )
         open_records = OpenRecords(self._config.usage_folder / "open")
         self._orphans = Orphans(open_records, self._usage.write, self._scheduler)
-        self._meters = Meters(
-            self._usage.write,
-            open_records,
-            self._config.redacted,
-            trusts_traces=self._config.trust_trace_context,
-        )
+        self._meters = Meters(self._usage.write, open_records, self._config)
         self._changes = ModelChanges()
         self._models = listing.ModelList(self._downloads)
         self._events: ModelEvents | None = None
@@ -119,13 +115,13 @@ class GatewayApp:
         self._parsing = Parsing()
         self._room = Room(self._config.body_memory, self._config.spool_limit)
         self._ollama = Ollama(self._config, self._parsing, self._room, self._models)
+        readiness = Readiness(self._config, self._under_way, self._keys, self._asked, self._usage)
         self._own = OwnAnswers(
             self._config,
             self._models,
             self._changes,
             self._ollama,
-            self._under_way,
-            self._keys,
+            readiness,
             self._metrics,
             self._asked,
         )

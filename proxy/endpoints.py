@@ -204,6 +204,7 @@ def _endpoints() -> Iterator[Endpoint]:
 
 
 ENDPOINTS: dict[str, Endpoint] = {endpoint.path: endpoint for endpoint in _endpoints()}
+PUBLIC = frozenset(path for path, endpoint in ENDPOINTS.items() if endpoint.public)
 CHANGES: dict[tuple[str, str], Endpoint] = {
     ("POST", "/models"): _endpoint(Kind.FETCH, "/models", ("POST",)),
     ("DELETE", "/models"): _endpoint(Kind.REMOVE, "/models", ("DELETE",)),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from proxy.callers import Caller
 from proxy.carriage import Request
+from proxy.conf import ProxyConfig
 from proxy.content.capture import Capture
 from proxy.content.redacting import redactor
 from proxy.endpoints import METERED, Endpoint
@@ -18,19 +19,12 @@ from proxy.usage.record import Record
 
 class Meters:
     def __init__(
-        self,
-        write: Callable[[Record], None],
-        open_records: OpenRecords,
-        redacted: Sequence[str],
-        *,
-        trusts_traces: bool = False,
+        self, write: Callable[[Record], None], open_records: OpenRecords, config: ProxyConfig
     ) -> None:
-        """`redacted`: what else of content is not kept (CORRAL_CONTENT_REDACT). `trusts_traces`:
-        clients say of what traces their requests are parts."""
         self._write = write
         self._open_records = open_records
-        self._redact = redactor(redacted)
-        self._trusts_traces = trusts_traces
+        self._redact = redactor(config.redacted)
+        self._trusts_traces = config.trust_trace_context
 
     def of(
         self, endpoint: Endpoint, caller: Caller, request: Request, loop: asyncio.AbstractEventLoop

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -12,17 +11,13 @@ from proxy.callers import Caller
 from proxy.carriage import Request
 from proxy.conf import ProxyConfig
 from proxy.endpoints import Endpoint, Kind, model_named
-from proxy.key_ring import KeyRing
 from proxy.metrics.front import CONTENT_TYPE, Metrics
 from proxy.model_changes import ModelChanges
 from proxy.model_loading import ModelLoading
 from proxy.ollama.front import Ollama
+from proxy.readiness import Readiness
 from proxy.reloading import Reload, reload_asked
-from proxy.underway import UnderWay
 from scheduler.client import SchedulerClient
-from scheduler.protocol import Refused
-
-READY_SECONDS = 2.0
 
 
 class OwnAnswers:
@@ -34,8 +29,7 @@ class OwnAnswers:
         models: listing.ModelList,
         changes: ModelChanges,
         ollama: Ollama,
-        under_way: UnderWay,
-        keys: KeyRing,
+        readiness: Readiness,
         metrics: Metrics,
         scheduler: Callable[[], Awaitable[SchedulerClient]],
     ) -> None:
@@ -44,8 +38,7 @@ class OwnAnswers:
         self._models = models
         self._changes = changes
         self._ollama = ollama
-        self._under_way = under_way
-        self._keys = keys
+        self._readiness = readiness
         self._metrics = metrics
         self._scheduler = scheduler
         self._loading = ModelLoading(config)
@@ -63,7 +56,9 @@ class OwnAnswers:
             )
             return
         if endpoint.kind is Kind.READY:
-            status, payload = await self._ready()
+            status, payload = await self._readiness.can_serve(request)
+        elif endpoint.kind is Kind.HEALTH:
+            payload = await self._readiness.lives(request)
         else:
             payload = await self._payload(endpoint, caller, request)
         headers = [(b"cache-control", b"no-store")]
@@ -72,8 +67,6 @@ class OwnAnswers:
     async def _payload(self, endpoint: Endpoint, caller: Caller, request: Request) -> Any:
         query: bytes = request.scope["query_string"]
         match endpoint.kind:
-            case Kind.HEALTH:
-                return {"status": "ok"}
             case Kind.FETCH:
                 seconds = self._config.body_timeout_seconds
                 return await self._changes.fetch(request.headers, request.receive, seconds)
@@ -93,16 +86,3 @@ class OwnAnswers:
         if reload_asked(query):
             await self._reload.done()
         return await self._models.body(await self._scheduler(), caller)
-
-    async def _ready(self) -> tuple[int, Any]:
-        if self._under_way.draining.is_set():
-            return 503, {"status": "shutting down"}
-        scheduler = await self._scheduler()
-        try:
-            async with asyncio.timeout(READY_SECONDS):
-                await scheduler.ping()
-        except (Refused, TimeoutError):
-            return 503, {"status": "the scheduler does not answer"}
-        if not await self._keys.answers():
-            return 503, {"status": "the database does not answer"}
-        return 200, {"status": "ok"}

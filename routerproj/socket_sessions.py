@@ -1,5 +1,6 @@
-"""Who may listen to a WebSocket by the session of the admin: people who may enter it, from our own
-pages. A browser sends its cookies along with any page's WebSocket, and nothing else of ours."""
+"""Who may listen to a WebSocket, or see how the gateway is, by the session of the admin: people who
+may enter it, from our own pages. A browser sends its cookies along with any page's WebSocket, and
+nothing else of ours; what it gets by HTTP, another page may not read."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ async def person_of(scope: Any, hosts: Collection[str]) -> str | None:
     """Their name; None for anybody else. Raises Refused when the database fails."""
     host = rules.host_name(rules.first_value(scope, b"host").decode("latin-1"))
     session = _session_key(rules.first_value(scope, b"cookie"))
-    if not (session and rules.is_own_origin(scope) and rules.host_allowed(host, hosts)):
+    plain = scope.get("type") == "http" and not rules.first_value(scope, b"origin")
+    ours = plain or rules.is_own_origin(scope)
+    if not (session and ours and rules.host_allowed(host, hosts)):
         return None
     try:
         name: str | None = await database_sync_to_async(_staff_name)(session)

@@ -13,6 +13,7 @@ from django.core.asgi import get_asgi_application
 from proxy.client_socket import PERSON
 from proxy.conf import proxy_config
 from proxy.consumers import GatewayApp
+from proxy.endpoints import PUBLIC
 from proxy.routing import is_gateway_path
 from routerproj.cors import with_cors
 from routerproj.guard import Application, Guard, GuardConfig, Receive, Scope, Send
@@ -76,7 +77,10 @@ class Wiring:
             await self._gateway.drain(timeout_seconds)
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        gateway = is_gateway_path(scope["path"])
+        path = scope["path"]
+        if path in PUBLIC:  # which say more to a person in the admin
+            scope = {**scope, PERSON: partial(person_of, scope, self._session_hosts)}
+        gateway = is_gateway_path(path)
         await (self._gateway_http if gateway else self._django)(scope, receive, send)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -198,3 +198,5 @@ class SnapshotState(msgspec.Struct, frozen=True):
     remotes: list[RemoteState] = []
     measured: dict[str, dict[str, int]] = {}
     """Bytes on each device, by preset: of those that are measured as they are now."""
+    jobs_ago: float | None = None
+    """Seconds since the jobs process showed life; null: it has not, since the scheduler started."""

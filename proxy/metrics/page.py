@@ -108,7 +108,7 @@ def _instances(live: SnapshotState) -> Iterator[Metric]:
     most = gauge("models_max", "Models that may be loaded at once; 0: as many as fit.")
     most.add_metric([], live.models_max)
     build = InfoMetricFamily("corral_build", "What runs.")
-    build.add_metric([], {"engine": _engine_version()})
+    build.add_metric([], {"engine": engine_version()})
     yield from (state, leases, slots, up, held, waiters, oldest, failed, remote, most, build)
 
 
@@ -137,7 +137,7 @@ def _devices(devices: DevicesState) -> Iterator[Metric]:
     yield from (size, stale, used)
 
 
-def _engine_version() -> str:
+def engine_version() -> str:
     try:
         return version("llama-cpp-python")
     except PackageNotFoundError:  # an engine of the machine's own

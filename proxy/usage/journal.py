@@ -54,6 +54,11 @@ class Journal:
         return self._before is not None
 
     @property
+    def waiting_bytes(self) -> int:
+        """Of all files in the folder, as it was last looked at, and what was written since."""
+        return self._waiting_bytes
+
+    @property
     def held(self) -> int:
         """Records that could not be written."""
         return len(self._held)

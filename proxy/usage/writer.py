@@ -43,6 +43,11 @@ class UsageWriter:
         """Raises Refused `usage_unavailable`."""
         self._journal.refuse_if_full()
 
+    @property
+    def waiting_bytes(self) -> int:
+        """What is not in the database yet."""
+        return self._journal.waiting_bytes
+
     def write(self, record: Record) -> None:
         """Into the journal, at once."""
         self._journal.write(record)

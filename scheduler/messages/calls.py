@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -95,7 +95,10 @@ class Subscribe(OperationBase, tag="subscribe", frozen=True):
 
 
 class Ping(OperationBase, tag="ping", frozen=True):
-    pass
+    """Whether the scheduler decides anything at this moment. With `process` it is that process's
+    sign of life as well."""
+
+    process: Literal["", "jobs"] = ""
 
 
 class Shutdown(OperationBase, tag="shutdown", frozen=True):

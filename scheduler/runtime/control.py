@@ -228,8 +228,8 @@ class _Connection(asyncio.Protocol):
                 self._operations.explain(self._meant(operation), partial(self._told, id))
             case Subscribe(id=id):
                 self._subscribe(id)
-            case Ping():
-                self._operations.ping(done)
+            case Ping(process=process):
+                self._operations.ping(process, done)
             case Shutdown():
                 self._operations.shut_down(done)
             case _:

@@ -79,6 +79,7 @@ class Operations:
         self.conversing = Conversing(owner, conversations)
         self.sums = FigureSums(owner)
         self._models_max = models_max
+        self._jobs_beat: float | None = None
         self._autoload = autoload
         self._ids = count(1)
 
@@ -230,7 +231,8 @@ class Operations:
         self._owner.post(lambda: answer(self._owner.limiting.counted(asked)))
 
     def snapshot(self, answer: Callable[[SnapshotState], None]) -> None:
-        self._owner.post(lambda: answer(snapshot(self._owner, self._models_max)))
+        beat = self._jobs_beat
+        self._owner.post(lambda: answer(snapshot(self._owner, self._models_max, beat)))
 
     def subscribe(
         self, listener: Callable[[Happened], None], left: Callable[[Callable[[], None]], None]
@@ -264,8 +266,11 @@ class Operations:
 
         self._owner.post(look)
 
-    def ping(self, answer: Callable[[], None]) -> None:
-        """Answered in the owner's turn: an owner that hangs does not answer."""
+    def ping(self, process: str, answer: Callable[[], None]) -> None:
+        """Answered in the owner's turn: an owner that hangs does not answer. `process` is empty, or
+        whose sign of life it is."""
+        if process:
+            self._jobs_beat = self._owner.clock()
         self._owner.post(answer)
 
     def shut_down(self, answer: Callable[[], None]) -> None:

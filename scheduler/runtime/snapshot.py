@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from .owner import Owner
 
 
-def snapshot(owner: Owner, models_max: int) -> SnapshotState:
-    """Call it in the owner's turn."""
+def snapshot(owner: Owner, models_max: int, jobs_beat: float | None = None) -> SnapshotState:
+    """Call it in the owner's turn. `jobs_beat`: when the jobs process last showed life."""
     now = owner.clock()
     return SnapshotState(
         pid=os.getpid(),
@@ -40,6 +40,7 @@ def snapshot(owner: Owner, models_max: int) -> SnapshotState:
             for name, spec in sorted(owner.offer.specs.items())
             if (devices := owner.figures.of(spec)) is not None
         },
+        jobs_ago=None if jobs_beat is None else max(0.0, now - jobs_beat),
     )
 
 

@@ -74,3 +74,14 @@ async def test_a_database_that_fails_is_said_to(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(SessionStore, "load", fail)
     with pytest.raises(Refused, match="cannot be checked"):
         await person_of(scope("somesession"), HOSTS)
+
+
+async def test_by_http_a_page_of_ours_says_no_origin(staff: str) -> None:
+    plain = {**scope(staff, origin=""), "type": "http"}
+
+    assert await person_of(plain, HOSTS) == "ann"
+    assert (
+        await person_of({**scope(staff, origin="http://evil.example"), "type": "http"}, HOSTS)
+        is None
+    )
+    assert await person_of({**plain, "type": "websocket"}, HOSTS) is None

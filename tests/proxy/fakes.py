@@ -15,6 +15,8 @@ from scheduler.charging import NO_CHARGE, Charge
 from scheduler.client import ConnectionLost, Conversation
 from scheduler.protocol import (
     NO_OWN_NAMES,
+    DevicesState,
+    DeviceState,
     Ended,
     Filters,
     Happened,
@@ -130,6 +132,7 @@ class FakeScheduler:
     limits: TimeLimits | None = None
     rate: Rate | None = None
     live: SnapshotState | None = None
+    machine: list[DeviceState] = field(default_factory=list)
     leases: list[FakeLease] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
     waiting: int = 0
@@ -165,6 +168,10 @@ class FakeScheduler:
     async def snapshot(self) -> SnapshotState:
         self._answer()
         return self.live or SnapshotState(1, 1, 4, False, [], [], [])
+
+    async def devices(self) -> DevicesState:
+        self._answer()
+        return DevicesState(self.machine)
 
     async def load(self, preset: str, *, allowed: Allowed = ()) -> dict[str, Any]:
         self._answer()
@@ -290,6 +297,8 @@ class FakeScheduler:
 
 class KeptUsage:
     """What is recorded, and nothing written."""
+
+    waiting_bytes = 0
 
     def __init__(self) -> None:
         self.records: list[Record] = []

@@ -435,3 +435,15 @@ async def test_a_reply_that_cannot_be_written_is_an_error_and_ends_nothing():
 
         assert failed["error"]["code"] == "internal_error"
         assert alive["id"] == 7
+
+
+async def test_a_snapshot_says_when_the_jobs_process_last_showed_life():
+    async with serving() as (_, socket), wired(socket) as wire:
+        before = await wire.ask({"op": "snapshot", "id": 1})
+        await wire.ask({**PING, "process": "jobs"})
+        after = await wire.ask({"op": "snapshot", "id": 2})
+        other = await wire.ask({**PING, "process": "somebody"})
+
+        assert before["ok"]["jobs_ago"] is None
+        assert 0 <= after["ok"]["jobs_ago"] < 60
+        assert other["error"]["code"] == "invalid_request"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from importlib import import_module
@@ -14,7 +15,12 @@ from huey.consumer import Consumer
 
 from models_registry.jobs import downloads, headers, measures
 from models_registry.watching import watch_sources
+from scheduler.calling import call
 from scheduler.heartbeat import BEAT_SECONDS, Heartbeat
+from scheduler.protocol import Ping, Refused
+from scheduler.run_folder import control_socket
+
+logger = logging.getLogger(__name__)
 
 LONGEST_DELAY_SECONDS = 0.1
 """Between two looks at an empty queue: a measurement waits behind a request."""
@@ -74,6 +80,14 @@ def sources_watch(every_seconds: float, stop: threading.Event) -> threading.Thre
     return watch
 
 
+def _show_life() -> None:
+    """To the scheduler, whom others ask how we are. It may be away for a moment."""
+    try:
+        call(control_socket(settings.CORRAL_VAR), Ping(1, process="jobs"), timeout=1.0)
+    except Refused as refused:
+        logger.debug("no sign of life was taken: %s", refused)
+
+
 class Command(BaseCommand):
     help = "Runs the background jobs: downloads, measures and headers, each in a queue of its own."
     requires_system_checks: list[str] = []
@@ -114,8 +128,10 @@ class Command(BaseCommand):
         """Until stopped. Ends the process when one of its threads has died: half a process is
         worse than none, and `serve` starts a whole one."""
         heartbeat.beat()
+        _show_life()
         while not stop.wait(BEAT_SECONDS):
             heartbeat.beat()
+            _show_life()
             for consumer in running:
                 threads = [consumer.scheduler, *(thread for _, thread in consumer.worker_threads)]
                 if not all(thread.is_alive() for thread in threads):
