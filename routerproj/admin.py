@@ -13,8 +13,6 @@ from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group, Permission, User
 from django.db.models import Q
 from django.http import HttpRequest
-from django_otp.plugins.otp_static.models import StaticDevice
-from django_otp.plugins.otp_totp.models import TOTPDevice
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from models_registry.admin.base import CorralAdmin
@@ -23,8 +21,10 @@ from routerproj.usage_page import UsageAdmin as UsageAdmin
 
 admin.site.unregister(User)
 admin.site.unregister(Group)
-for secret in (TOTPDevice, StaticDevice):  # their owners' alone: /account/second-factor/
-    admin.site.unregister(secret)
+for model in [*admin.site._registry]:
+    # Secrets, their owners' alone (/account/second-factor/); and what the provider says of people
+    if model._meta.app_label in ("otp_totp", "otp_static", "account", "socialaccount"):
+        admin.site.unregister(model)
 
 
 @admin.register(User)

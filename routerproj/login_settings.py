@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",  # asked first: it refuses who has tried too often
+    "django.contrib.auth.backends.ModelBackend",
+]
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # a stranger locks nobody else out
 AXES_CLIENT_IP_CALLABLE = "routerproj.login_throttle.client_network"
 AXES_USERNAME_CALLABLE = "routerproj.login_throttle.account_named"

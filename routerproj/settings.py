@@ -31,6 +31,7 @@ from routerproj.secret import (
     make_state_folder,
     secret_key,
 )
+from routerproj.sign_on.conf import local_login, sign_on_settings, turned_on
 from scheduler.run_folder import control_socket, run_folder
 from scheduler.runtime.devices.limits import parse_budgets, parse_margins
 from scheduler.telemetry import signals_wanted
@@ -231,6 +232,10 @@ CORRAL_STAFF_SECOND_FACTOR = env.choice(
 )
 """`required`: who may enter the admin; `optional`: whoever has set one up."""
 
+CORRAL_OIDC = sign_on_settings(env)
+"""None: no single sign-on."""
+CORRAL_LOCAL_LOGIN = local_login(env, CORRAL_OIDC)
+
 # OpenTelemetry: its own variables say where to, how much and by what name ---------------------
 
 CORRAL_TELEMETRY = signals_wanted(os.environ)
@@ -248,6 +253,7 @@ CORRAL_JOB_MODULES = (
     "scheduler.tasks",
     "proxy.content.jobs",
     "proxy.rollups.jobs",
+    "proxy.account.jobs",
 )
 """Importing them puts their jobs on the queues. Named here, so that no app names one above it."""
 CORRAL_JOB_THREADS = ("proxy.usage.bringing_in.bring_in_usage",)
@@ -291,7 +297,8 @@ INSTALLED_APPS = [
     "proxy",
     "routerproj",
 ]
-if env.flag("CORRAL_PAGELESS", default=False):
+PAGELESS = env.flag("CORRAL_PAGELESS", default=False)
+if PAGELESS:
     # manage.py sets it for the processes that show no page: nothing of the pages is imported there.
     INSTALLED_APPS = [app for app in INSTALLED_APPS if app not in ("unfold", "ninja")]
     INSTALLED_APPS[INSTALLED_APPS.index("django.contrib.admin")] = (
@@ -351,10 +358,6 @@ AUTH_PASSWORD_VALIDATORS = [
     )
 ]
 
-AUTHENTICATION_BACKENDS = [
-    "axes.backends.AxesStandaloneBackend",  # asked first: it refuses who has tried too often
-    "django.contrib.auth.backends.ModelBackend",
-]
 AXES_ENABLED = CORRAL_LOGIN_TRIES > 0
 AXES_FAILURE_LIMIT = CORRAL_LOGIN_TRIES
 AXES_COOLOFF_TIME = timedelta(seconds=CORRAL_LOGIN_WAIT)
@@ -378,6 +381,10 @@ X_FRAME_OPTIONS = "DENY"
 
 CORRAL_LOG_FORMAT = env.choice("CORRAL_LOG_FORMAT", default="text", among=("text", "json"))
 CORRAL_LOG_SECRETS = secrets_in(os.environ, SECRET_KEY, CORRAL_API_KEYS)
+if CORRAL_OIDC is not None:
+    CORRAL_LOG_SECRETS.append(CORRAL_OIDC.client_secret)
+    if not PAGELESS:
+        turned_on(globals(), CORRAL_OIDC)
 """What is in no line of the log, whatever says it."""
 CORRAL_ACCESS_LOG = env.flag("CORRAL_ACCESS_LOG", default=False)
 """A line of the log for each request, once it is over."""

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
+from django.conf import settings
 from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
 
+from proxy.account import urls as account
 from routerproj.api import urls as management
 
 handler404 = "routerproj.not_found.not_found"
 
+has_sign_on = settings.CORRAL_OIDC is not None and not settings.PAGELESS
+sign_on = import_module("routerproj.sign_on.urls").urlpatterns if has_sign_on else []
+
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),
-    path("account/", include("proxy.account.urls")),
+    path("account/", include(([*account.urlpatterns, *sign_on], account.app_name))),
     path("admin/", admin.site.urls),
     path("router/api/", management),
 ]

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import os
 import secrets
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.db import connections, transaction
@@ -47,6 +51,17 @@ def prepare_database() -> None:
         raise UnusableDatabase("\n".join(f"{each.msg}\n  {each.hint}" for each in problems))
     if missing_migrations():
         call_command("migrate", interactive=False, verbosity=0)
+    if settings.CORRAL_OIDC is not None:
+        _migrate_apart()
+
+
+def _migrate_apart() -> None:
+    """Single sign-on's tables, whose library is not loaded in this process."""
+    environment = {name: text for name, text in os.environ.items() if name != "CORRAL_PAGELESS"}
+    command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "migrate", "--noinput", "-v0"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise UnusableDatabase(f"single sign-on's tables cannot be made: {done.stderr.strip()}")
 
 
 def first_credentials() -> Credentials | None:
