@@ -18,8 +18,8 @@ class Asker:
 
     `everything` is true for admin keys and superusers; `label` stands in the history of changes.
     `manages` says whether the management API is open to them at all, whatever they may do there.
-    `user` is the person's primary key, None for a service's key; `key` and `scopes` are the key's,
-    empty for a session.
+    `user` is the person's primary key, None for a service's key; `key`, `scopes` and `team` (its
+    primary key) are the key's, empty for a session.
     """
 
     label: str
@@ -29,6 +29,7 @@ class Asker:
     user: int | None = None
     key: str = ""
     scopes: frozenset[str] = field(default_factory=frozenset)
+    team: int | None = None
 
     def may(self, permission: str) -> bool:
         return self.everything or permission in self.permissions

@@ -1,4 +1,4 @@
-"""Many rows written in few statements, each with its version in the history.
+"""Many rows written in few statements, each with its version in the history and its audit record.
 
 Bulk writes send no signal: what signals would do (the revision is raised, headers are read) is done
 here.
@@ -13,6 +13,12 @@ from django.db import connection, transaction
 from django.db.models import Model
 from django.utils import timezone
 
+from models_registry.audit.watching import (
+    created_in_bulk,
+    deleted_in_bulk,
+    stored,
+    updated_in_bulk,
+)
 from models_registry.history import WITH_ITS_OWNER
 from models_registry.indexing import index_soon
 from models_registry.models import Alias, FileMetadata, ModelFile, Preset
@@ -37,6 +43,7 @@ def create(rows: Iterable[Any], reason: str) -> None:
             if isinstance(row, Preset):
                 row.version = 1  # as the first save would make it
         _insert(model, made)
+        created_in_bulk(made, reason)
         _record(model, [row.pk for row in made], "+", reason)
         _tell(model)
 
@@ -52,6 +59,7 @@ def update(rows: Sequence[Any], fields: Collection[str], reason: str) -> None:
             written.add("version")
             for row in rows:
                 row.version += 1
+        updated_in_bulk(rows, stored(rows, fields), reason)
         _write(model, rows, sorted(written))
         _record(model, [row.pk for row in rows], "~", reason)
         _tell(model)
@@ -105,6 +113,7 @@ def _delete(model: type[Model], keys: Collection[int], reason: str) -> None:
     _record(model, keys, "-", reason)
     for part in batches(keys):
         rows: Any = model._default_manager.filter(pk__in=part)
+        deleted_in_bulk(list(rows), reason)
         rows._raw_delete(rows.db)
 
 

@@ -22,8 +22,13 @@ def parse_proxies(text: str) -> tuple[Network, ...]:
 def client_address(request: HttpRequest) -> str | None:
     """Where a request came from: the last address on its way that is no proxy of ours. None for
     what came by no network, or from a proxy that says nothing that is an address."""
-    way = [request.META.get("REMOTE_ADDR") or ""]
-    way += reversed(request.headers.get("X-Forwarded-For", "").split(","))
+    forwarded = request.headers.get("X-Forwarded-For", "")
+    return address_behind(request.META.get("REMOTE_ADDR") or "", forwarded)
+
+
+def address_behind(peer: str, forwarded: str) -> str | None:
+    """The same of who is connected, and what X-Forwarded-For says."""
+    way = [peer, *reversed(forwarded.split(","))]
     proxies = settings.CORRAL_TRUSTED_PROXIES
     for said in way:
         try:

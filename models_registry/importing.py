@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from models_registry.access import Asker
+from models_registry.audit.actors import Door, through
 from models_registry.errors import ImportRefused
 from models_registry.imports import llama_swap, modelfile
 from models_registry.imports.applying import apply
@@ -36,9 +37,10 @@ def import_text(
         raise ImportRefused(
             f"it is longer than {LONGEST_TEXT} characters: import it by `manage.py` on the machine"
         )
-    if form == "ini":
-        return import_ini(
-            text, asker, dry_run=dry_run, ignore_unknown=ignore_unknown, replace=replace
-        )
-    plan = llama_swap.plan(text) if form == "llama_swap" else modelfile.plan(text, name)
-    return apply(plan, asker, dry_run=dry_run)
+    with through(Door.IMPORT):
+        if form == "ini":
+            return import_ini(
+                text, asker, dry_run=dry_run, ignore_unknown=ignore_unknown, replace=replace
+            )
+        plan = llama_swap.plan(text) if form == "llama_swap" else modelfile.plan(text, name)
+        return apply(plan, asker, dry_run=dry_run)

@@ -21,6 +21,7 @@ from django.db import close_old_connections
 from huey import Huey, PriorityRedisHuey, SqliteHuey, crontab
 from huey.exceptions import ConfigurationError
 
+from models_registry.audit.actors import job as audited_job
 from models_registry.tasks import rescan_sources
 
 logger = logging.getLogger(__name__)
@@ -73,15 +74,26 @@ def with_fresh_connections(job: Callable[P, R]) -> Callable[P, R]:
     return wrapped
 
 
+def as_job(name: str, job: Callable[P, R]) -> Callable[P, R]:
+    """What it changes, it changes by that name."""
+
+    @functools.wraps(job)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        with audited_job(name):
+            return job(*args, **kwargs)
+
+    return wrapped
+
+
 def task(queue: Huey, job: Callable[P, R], *, name: str) -> Any:
     """`job` as a task of `queue`: calling the result enqueues it."""
-    return queue.task(name=name)(with_fresh_connections(job))
+    return queue.task(name=name)(with_fresh_connections(as_job(name, job)))
 
 
 def nightly(queue: Huey, job: Callable[[], R], *, name: str, hour: int, minute: int = 0) -> Any:
     """`job` once a night, at a time in UTC, and whenever it is enqueued by hand."""
     night = crontab(hour=str(hour), minute=str(minute))
-    return queue.periodic_task(night, name=name)(with_fresh_connections(job))
+    return queue.periodic_task(night, name=name)(with_fresh_connections(as_job(name, job)))
 
 
 def _rescan() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from django.db import DatabaseError, close_old_connections
 
+from models_registry.audit.actors import job as audited_job
 from models_registry.sources.discovery import Report
 from models_registry.sources.reading import Reading, configured_places, read_sources
 from models_registry.tasks import rescan_sources
@@ -71,7 +72,8 @@ def look(seen: Reading | None) -> Reading | None:
         return seen
     close_old_connections()
     try:
-        report = rescan_sources()
+        with audited_job("watching the sources"):
+            report = rescan_sources()
     except DatabaseError as error:
         logger.warning("the sources have changed, and the registry cannot be written: %s", error)
         return seen

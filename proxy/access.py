@@ -74,6 +74,7 @@ def _by_key(text: bytes) -> Asker:
         user=key.user_id,
         key=key.public_id,
         scopes=scopes,
+        team=key.team_id,
     )
 
 

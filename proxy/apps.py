@@ -11,8 +11,10 @@ class ProxyConfig(AppConfig):
         from django.contrib.auth.signals import user_logged_in
 
         from models_registry import access
+        from proxy import audited
         from proxy.access import identify  # it needs the models, which are loaded only now
         from proxy.account.second_factor import note_login
 
         access.register(identify)
         user_logged_in.connect(note_login, dispatch_uid="second factor")
+        audited.connect()

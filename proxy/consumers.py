@@ -19,6 +19,7 @@ from proxy.addressing import (
     names_a_model,
 )
 from proxy.answers import Send, send_refusal
+from proxy.audit_notes import AuditNotes
 from proxy.body import Body, Room, read_body
 from proxy.callers import Caller
 from proxy.carriage import Carriage, Request
@@ -88,6 +89,7 @@ class GatewayApp:
         keys: KeyRing | None = None,
         downloads: Downloads | None = None,
         usage: UsageWriter | None = None,
+        notes: AuditNotes | None = None,
     ) -> None:
         self._config = config or proxy_config()
         self._keys = keys or KeyRing(self._config)
@@ -103,7 +105,7 @@ class GatewayApp:
         open_records = OpenRecords(self._config.usage_folder / "open")
         self._orphans = Orphans(open_records, self._usage.write, self._scheduler)
         self._meters = Meters(self._usage.write, open_records, self._config)
-        self._changes = ModelChanges()
+        self._changes = ModelChanges(notes or AuditNotes())
         self._models = listing.ModelList(self._downloads)
         self._events: ModelEvents | None = None
         self._carriers: Carriers | None = None
@@ -114,7 +116,9 @@ class GatewayApp:
         self._streams = Streams(self._config)
         self._parsing = Parsing()
         self._room = Room(self._config.body_memory, self._config.spool_limit)
-        self._ollama = Ollama(self._config, self._parsing, self._room, self._models)
+        self._ollama = Ollama(
+            self._config, self._parsing, self._room, self._models, self._changes.notes
+        )
         readiness = Readiness(self._config, self._under_way, self._keys, self._asked, self._usage)
         self._own = OwnAnswers(
             self._config,
@@ -178,13 +182,9 @@ class GatewayApp:
 
     async def close(self) -> None:
         """What abandoned answers still hold ends with the connection to the scheduler."""
-        await self._standing.close()
-        await self._keys.close()
-        await self._ollama.close()
-        await self._models.close()
-        await self._downloads.close()
-        await self._management.close()
-        await self._changes.close()
+        own = self._standing, self._keys, self._ollama, self._models, self._downloads
+        for each in (*own, self._management, self._changes):
+            await each.close()
         if self._events is not None:
             await self._events.close()
         await self._own.close()

@@ -13,12 +13,15 @@ from typing import Any, TypeVar
 import msgspec
 
 from models_registry.access import Asker
+from models_registry.audit.actors import Look
 from models_registry.downloads import asking, removing
 from models_registry.downloads.choosing import MMPROJ
 from models_registry.errors import ManagementRefused
 from models_registry.models import Alias, Download, Preset
 from proxy.access import by_headers
 from proxy.addressing import address_query
+from proxy.audit_notes import AuditNotes, by_asker, done_by
+from proxy.carriage import Request
 from proxy.headers import RawHeaders
 from proxy.queries import DatabaseThread
 from proxy.watch import Receive
@@ -32,33 +35,36 @@ T = TypeVar("T")
 class ModelChanges:
     """Each is done in a thread of its own: a disk may be slow."""
 
-    def __init__(self) -> None:
+    def __init__(self, notes: AuditNotes) -> None:
+        self.notes = notes
         self._thread = DatabaseThread("model-changes")
 
-    async def fetch(self, headers: RawHeaders, receive: Receive, seconds: float) -> dict[str, Any]:
+    async def fetch(self, request: Request, seconds: float) -> dict[str, Any]:
         """Raises Refused."""
-        asker = await self.asker_of(headers)
-        name = model_in(await small_body(receive, seconds))
-        await self.do(partial(_fetch, name, asker))
+        asker = await self.asker_of(request.headers)
+        name = model_in(await small_body(request.receive, seconds))
+        await self.do(partial(_fetch, name, asker), by_asker(asker, request))
         return {"success": True}
 
-    async def remove(self, headers: RawHeaders, query: bytes) -> dict[str, Any]:
+    async def remove(self, request: Request, query: bytes) -> dict[str, Any]:
         """Raises Refused."""
-        asker = await self.asker_of(headers)
-        await self.do(partial(remove_model, address_query(query), asker))
+        asker = await self.asker_of(request.headers)
+        change = partial(remove_model, address_query(query), asker)
+        await self.do(change, by_asker(asker, request))
         return {"success": True}
 
     async def close(self) -> None:
         await self._thread.close()
+        await self.notes.close()
 
     async def asker_of(self, headers: RawHeaders) -> Asker:
         """Whose admin key it is. Raises Refused."""
         return await self._thread.run(partial(by_headers, headers))
 
-    async def do(self, change: Callable[[], T]) -> T:
+    async def do(self, change: Callable[[], T], who: Look) -> T:
         """In the thread for changes. Raises Refused."""
         try:
-            return await self._thread.run(change)
+            return await self._thread.run(partial(done_by, who, change))
         except ManagementRefused as refused:
             raise Refused(refused.code, refused.message) from refused
 

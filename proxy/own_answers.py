@@ -41,7 +41,7 @@ class OwnAnswers:
         self._readiness = readiness
         self._metrics = metrics
         self._scheduler = scheduler
-        self._loading = ModelLoading(config)
+        self._loading = ModelLoading(config, changes.notes)
         self._reload = Reload()
 
     async def close(self) -> None:
@@ -69,13 +69,13 @@ class OwnAnswers:
         match endpoint.kind:
             case Kind.FETCH:
                 seconds = self._config.body_timeout_seconds
-                return await self._changes.fetch(request.headers, request.receive, seconds)
+                return await self._changes.fetch(request, seconds)
             case Kind.REMOVE:
-                return await self._changes.remove(request.headers, query)
+                return await self._changes.remove(request, query)
             case Kind.LOAD:
-                return await self._loading.load(await self._scheduler(), caller, request.receive)
+                return await self._loading.load(await self._scheduler(), caller, request)
             case Kind.UNLOAD:
-                return await self._loading.unload(await self._scheduler(), caller, request.receive)
+                return await self._loading.unload(await self._scheduler(), caller, request)
             case Kind.OLLAMA_SAYS | Kind.OLLAMA_RUNS:
                 return await self._ollama.say(endpoint, caller, request, self._scheduler)
             case Kind.PROPS:

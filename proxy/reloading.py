@@ -6,6 +6,7 @@ import logging
 
 from django.db import DatabaseError
 
+from models_registry.audit.actors import job as audited_job
 from models_registry.tasks import rescan_sources
 from proxy.queries import DatabaseThread, Shared
 from scheduler.protocol import Refused
@@ -41,7 +42,8 @@ class Reload:
 
 def rescan_and_tell() -> None:
     try:
-        report = rescan_sources()
+        with audited_job("GET /models?reload"):
+            report = rescan_sources()
     except DatabaseError as error:
         logger.warning("reload: the registry cannot be written: %s", error)
         return

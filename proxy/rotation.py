@@ -12,6 +12,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from models_registry.access import Asker
+from models_registry.audit.watching import updated
 from models_registry.errors import ManagementRefused
 from proxy.editing import locked_key, refuse_admin_keys, refuse_the_past, told
 from proxy.keys import give_secret
@@ -41,7 +42,7 @@ def rotate_key(
         new.full_clean()
         told(new, asker)
         new.save()
-        old.limits.update(key=new)  # they count for the whole line, and are shown where it goes on
+        updated(old.limits.all(), key=new)  # they count for the whole line, and are shown with it
         ends = now + timedelta(hours=grace_hours)
         if old.expires_at is None or ends < old.expires_at:
             old.expires_at = ends

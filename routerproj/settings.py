@@ -322,6 +322,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "simple_history.middleware.HistoryRequestMiddleware",  # who it was that changed a row
+    "models_registry.audit.requests.AuditedRequests",
     "axes.middleware.AxesMiddleware",
 ]
 

@@ -14,12 +14,14 @@ class SchedulerConfig(AppConfig):
         from django.db.models.signals import post_delete, post_save
 
         from models_registry import ports
+        from models_registry.audit.watching import watch
 
         from .models import DeviceLimit
         from .ports import ControlSocketScheduler
 
         for signal in (post_save, post_delete):
             signal.connect(_limits_changed, sender=DeviceLimit, dispatch_uid="scheduler.limits")
+        watch(DeviceLimit, "device limit")
         ports.register(ControlSocketScheduler(settings.CORRAL_CONTROL_SOCKET))
 
 

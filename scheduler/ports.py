@@ -11,6 +11,7 @@ from django.conf import settings
 from django.db.models import DateTimeField, Max
 from django.db.models.functions import Coalesce
 
+from models_registry.audit.asked import asked
 from models_registry.engine_path import llama_server
 from models_registry.launch import LaunchSpec
 from models_registry.ports import (
@@ -68,16 +69,24 @@ class ControlSocketScheduler:
 
     def load(self, preset: str, *, wait: bool = False) -> bool:
         timeout_seconds = LOAD_WAIT_SECONDS if wait else None
-        told = self._call(Load(id=1, preset=preset, wait=wait), timeout_seconds)
+        with asked("loaded", preset):
+            told = self._call(Load(id=1, preset=preset, wait=wait), timeout_seconds)
         return "instance" in told
 
     def unload(self, preset: str, *, force: bool = False) -> bool:
-        return bool(self._call(Unload(id=1, preset=preset, force=force))["instances"])
+        with asked("unloaded", preset, note="at once" if force else ""):
+            told = self._call(Unload(id=1, preset=preset, force=force))
+        return bool(told["instances"])
 
     def apply(self, preset: str) -> None:
-        self._call(Apply(id=1, preset=preset))
+        with asked("applied", preset):
+            self._call(Apply(id=1, preset=preset))
 
     def measure(self, preset: str) -> None:
+        with asked("measured", preset):
+            self.order_measurement(preset)
+
+    def order_measurement(self, preset: str) -> None:
         """Not by the socket: a row and a job, which wait for their process if it is away."""
         from .measuring.ordering import order_again  # it makes the queues
 

@@ -31,6 +31,9 @@ if PROFILE != "thorough":
 def pytest_configure(config: pytest.Config) -> None:
     """A hash as it is made for people takes half a second, for each account of each test."""
     django_settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    from tests.support.flushing import flush_the_trail_too  # which needs settings
+
+    flush_the_trail_too()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -20,6 +20,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from models_registry import ports
+from models_registry.audit.actors import job as audited_job
 from models_registry.downloads import hub, ollama, targets, tokens, url
 from models_registry.downloads.addresses import Rules, origin_of, rules_of
 from models_registry.downloads.offering import offer
@@ -94,9 +95,11 @@ def work(download: int) -> bool:
         if row is None:
             return False
         progress, line = Progress(trouble=""), Line()
-        with Pulse(row.pk, progress, line):
-            ending = _ending(row, progress, line)
-        _settle(row, progress, *ending)
+        by = f", asked for by {row.asked_by}" if row.asked_by else ""
+        with audited_job(f"download {row.pk}{by}"):
+            with Pulse(row.pk, progress, line):
+                ending = _ending(row, progress, line)
+            _settle(row, progress, *ending)
     return True
 
 

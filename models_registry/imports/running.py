@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from django.core.management.base import CommandError, OutputWrapper
 
 from models_registry.access import Asker
+from models_registry.audit.actors import Door, through
 from models_registry.errors import ImportRefused
 from models_registry.imports.applying import apply
 from models_registry.imports.plan import ImportReport, Plan
@@ -15,7 +17,13 @@ from models_registry.imports.plan import ImportReport, Plan
 LARGEST = 4 << 20
 """Bytes: more than any of these files has."""
 
+
 OPERATOR = Asker("an import on the command line", everything=True)
+
+
+def reading(file: Path) -> AbstractContextManager[None]:
+    """What is written in the block is from that file."""
+    return through(Door.IMPORT, str(file.absolute()))
 
 
 def import_file(
@@ -24,7 +32,8 @@ def import_file(
     """Say line by line what was done. Raises CommandError for a file that cannot be read, and at
     the end where something of it was not taken."""
     try:
-        report = apply(plan(_text(file)), OPERATOR, dry_run=dry_run)
+        with reading(file):
+            report = apply(plan(_text(file)), OPERATOR, dry_run=dry_run)
     except ImportRefused as refused:
         raise CommandError(f"{file}: {refused}. Nothing was changed.") from refused
     tell(report, file, stdout)

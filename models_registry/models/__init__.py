@@ -1,5 +1,6 @@
 """What can run: model files, the presets that run them, and other names for presets."""
 
+from models_registry.models.audit import AuditRecord
 from models_registry.models.downloads import Download
 from models_registry.models.engine_columns import Engine
 from models_registry.models.files import FileMetadata, ModelFile
@@ -11,6 +12,7 @@ from models_registry.models.switching import GlobalPreset, Profile
 
 __all__ = [
     "Alias",
+    "AuditRecord",
     "Download",
     "Engine",
     "FileMetadata",

@@ -18,6 +18,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from models_registry import bulk
+from models_registry.audit.actors import Door, through
 from models_registry.history import WITH_ITS_OWNER
 from models_registry.ini import preset_file
 from models_registry.ini.file_rows import REASON as BY_PRESETS_FILE
@@ -112,6 +113,11 @@ def rescan(places: Places) -> Report:
     reading = read_sources(places)
     if reading.presets_fault:
         return _report(reading, [])
+    with through(Door.RESCAN):
+        return _brought_in_step(reading, places)
+
+
+def _brought_in_step(reading: Reading, places: Places) -> Report:
     with_file = places.presets_file is not None
     first = plan(reading, _rows(with_file), MOST_NEW)
     if not first.changes:

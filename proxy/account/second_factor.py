@@ -14,6 +14,8 @@ from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import transaction
 
+from models_registry.audit.writing import record
+
 STATE = "corral_second_factor"
 NEEDED, PASSED = "needed", "passed"
 CODES = 10
@@ -88,6 +90,7 @@ def confirm(user: User, code: str) -> list[str] | None:
     with transaction.atomic():
         TOTPDevice.objects.filter(user=user, confirmed=True).delete()
         TOTPDevice.objects.filter(pk=draft.pk).update(confirmed=True)
+        record("second factor on", "user", user.get_username(), id=user.pk)
         return new_recovery_codes(user)
 
 
@@ -112,6 +115,7 @@ def new_recovery_codes(user: User) -> list[str]:
         device = StaticDevice.objects.create(user=user, name="recovery codes")
         codes = [StaticToken.random_token() for _ in range(CODES)]
         StaticToken.objects.bulk_create(StaticToken(device=device, token=code) for code in codes)
+        record("recovery codes made", "user", user.get_username(), id=user.pk)
     return [f"{code[:4]}-{code[4:]}" for code in codes]
 
 
@@ -129,6 +133,8 @@ def remove(user: User) -> bool:
     with transaction.atomic():
         gone, _ = TOTPDevice.objects.filter(user=user).delete()
         StaticDevice.objects.filter(user=user).delete()
+        if gone:
+            record("second factor off", "user", user.get_username(), id=user.pk)
     return bool(gone)
 
 

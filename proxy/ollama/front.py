@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
+from proxy.audit_notes import AuditNotes
 from proxy.body import Body, Room, kept_body
 from proxy.callers import Caller
 from proxy.carriage import Carriage, Request
@@ -37,12 +38,18 @@ class Ollama:
     """One per process."""
 
     def __init__(
-        self, config: ProxyConfig, parsing: Parsing, room: Room, models: ModelList
+        self,
+        config: ProxyConfig,
+        parsing: Parsing,
+        room: Room,
+        models: ModelList,
+        notes: AuditNotes,
     ) -> None:
         self._config = config
         self._parsing = parsing
         self._room = room
         self._models = OllamaModels(models)
+        self._notes = notes
 
     async def close(self) -> None:
         await self._models.close()
@@ -108,6 +115,8 @@ class Ollama:
             await carriers.scheduler.keep(model, caller.team, 0.0, own, caller.allowed)
         else:
             await Forwarding(order, carriers, relay, carriage.watch).load()
+        action = "unloaded" if goes else "loaded"
+        await self._notes.note(action, model, carriage.caller, carriage.request)
         carriage.meter.served()
         told = _empty(path, model, "unload" if goes else "load")
         await relay.say(told)

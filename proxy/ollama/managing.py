@@ -15,6 +15,7 @@ from django.core.exceptions import ValidationError
 
 from models_registry import creating, editing
 from models_registry.access import Asker
+from models_registry.audit.actors import Look
 from models_registry.downloads import asking, uploads
 from models_registry.downloads.removing import REMOVABLE
 from models_registry.errors import ImportRefused, ManagementRefused, NotRegistered
@@ -23,6 +24,7 @@ from models_registry.models import Alias, Download, Preset, Source
 from models_registry.names import spellings
 from models_registry.sources.reading import CALLED
 from proxy.answers import Header, Send, send_refusal
+from proxy.audit_notes import by_asker
 from proxy.callers import Caller
 from proxy.carriage import Request
 from proxy.conf import ProxyConfig
@@ -158,7 +160,8 @@ class ModelManagement:
             steps = _told("pulling manifest")
         else:
             asker = await self._changes.asker_of(request.headers)
-            download = await self._change(partial(pulling.begin, name, asker))
+            begin = partial(pulling.begin, name, asker)
+            download = await self._change(begin, by_asker(asker, request))
             steps = pulling.steps_of(download, self._reader.run)
         watch.queued = True  # at a stop it ends at once: the download goes on
         await self._tell(steps, request, watch, streams=asked.stream is not False)
@@ -166,7 +169,8 @@ class ModelManagement:
     async def _create(self, request: Request, watch: Watch) -> None:
         asker = await self._changes.asker_of(request.headers)
         asked = decoded(await self._body(request), Create)
-        notes = await self._change(partial(creating.create, _wanted(asked), asker))
+        create = partial(creating.create, _wanted(asked), asker)
+        notes = await self._change(create, by_asker(asker, request))
         steps = _told(*_of_what(asked), *notes, "writing manifest")
         await self._tell(steps, request, watch, streams=asked.stream is not False)
 
@@ -174,26 +178,29 @@ class ModelManagement:
         asker = await self._changes.asker_of(request.headers)
         asked = decoded(await self._body(request), Copy)
         source, destination = _named(asked.source), _named(asked.destination)
-        await self._change(partial(creating.copy, source, destination, asker))
+        copy = partial(creating.copy, source, destination, asker)
+        await self._change(copy, by_asker(asker, request))
         await _done(request.send, 200, request.id)
 
     async def _delete(self, request: Request) -> None:
         asker = await self._changes.asker_of(request.headers)
         asked = decoded(await self._body(request), Delete)
-        await self._change(partial(_deleted, _named(asked.model or asked.name), asker))
+        delete = partial(_deleted, _named(asked.model or asked.name), asker)
+        await self._change(delete, by_asker(asker, request))
         await _done(request.send, 200, request.id)
 
     async def _look_for(self, digest: str, request: Request) -> None:
-        await self._changes.asker_of(request.headers)
-        found = await self._change(partial(uploads.found, digest))
+        who = by_asker(await self._changes.asker_of(request.headers), request)
+        found = await self._change(partial(uploads.found, digest), who)
         await _done(request.send, 404 if found is None else 200, request.id)
 
     async def _take(self, digest: str, request: Request) -> None:
-        await self._changes.asker_of(request.headers)
-        if await self._change(partial(uploads.found, digest)) is not None:
+        who = by_asker(await self._changes.asker_of(request.headers), request)
+        if await self._change(partial(uploads.found, digest), who) is not None:
             await _done(request.send, 200, request.id)
             return
-        upload = await self._change(partial(uploads.Upload, digest, most=self._config.max_upload))
+        take = partial(uploads.Upload, digest, most=self._config.max_upload)
+        upload = await self._change(take, who)
         try:
             async for data in _parts(request.receive, self._config.body_timeout_seconds):
                 await _refusing(asyncio.to_thread(upload.write, data))
@@ -218,10 +225,10 @@ class ModelManagement:
     async def _read(self, look: Callable[[], T]) -> T:
         return await self._reader.run(look)
 
-    async def _change(self, change: Callable[[], T]) -> T:
+    async def _change(self, change: Callable[[], T], who: Look) -> T:
         """Raises Refused."""
         try:
-            return await self._changes.do(change)
+            return await self._changes.do(change, who)
         except ValidationError as error:
             raise Refused("invalid_request", f"{told_of(error)}.") from error
         except (ImportRefused, NotRegistered) as error:

@@ -47,7 +47,8 @@ def offer_or_fetch(kind: str, target: str) -> tuple[str, str]:
         earlier = unfinished.filter(kind=kind, target=target).first()
         if earlier is None:
             raise NotRegistered(refused.message) from refused
-        Download.objects.filter(pk=earlier.pk).update(load=True)
+        earlier.load = True
+        earlier.save(update_fields=["load"])
         if earlier.state == Download.State.PAUSED:
             asking.resume(earlier.pk)
         return f"{target} is fetched as download {earlier.pk}, begun by an earlier start", ""

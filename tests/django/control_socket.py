@@ -130,7 +130,7 @@ class _Through(ControlSocketScheduler):
         super().__init__(scheduler.socket)
         self._scheduler = scheduler
 
-    def measure(self, preset: str) -> None:
+    def order_measurement(self, preset: str) -> None:
         if self._scheduler.refuses is not None:
             raise SchedulerRefused(self._scheduler.refuses.message, self._scheduler.refuses.code)
         self._scheduler.measured.append(preset)

@@ -10,7 +10,7 @@ import pytest
 from proxy.conf import ProxyConfig
 from proxy.consumers import GatewayApp
 
-from .fakes import FakeChild, FakeScheduler, KeptUsage, NoDownloads, Script, fake_child
+from .fakes import FakeChild, FakeNotes, FakeScheduler, KeptUsage, NoDownloads, Script, fake_child
 
 
 class House:
@@ -22,9 +22,11 @@ class House:
         scheduler: FakeScheduler,
         children: list[FakeChild],
         usage: KeptUsage,
+        notes: FakeNotes,
     ) -> None:
         self.app = app
         self.usage = usage
+        self.notes = notes
         self.scheduler = scheduler
         self.children = children
         self.child = children[0]
@@ -52,15 +54,16 @@ def house(tmp_path: Path) -> Callable[..., Any]:
                 for path, script in zip(paths, scripts, strict=True)
             ]
             scheduler = FakeScheduler([str(path) for path in paths])
-            usage = KeptUsage()
+            usage, notes = KeptUsage(), FakeNotes()
             app = GatewayApp(
                 config,
                 scheduler=scheduler,  # type: ignore[arg-type]
                 keys=keys,
                 downloads=downloads or NoDownloads(),  # type: ignore[arg-type]
                 usage=usage,  # type: ignore[arg-type]
+                notes=notes,  # type: ignore[arg-type]
             )
-            yield House(app, scheduler, children, usage)
+            yield House(app, scheduler, children, usage, notes)
             await app.close()
 
     return opened

@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from models_registry.allowing import Allowed
+from proxy.audit_notes import by_caller
+from proxy.callers import Caller
+from proxy.carriage import Request
 from proxy.usage.record import Record
 from scheduler.charging import NO_CHARGE, Charge
 from scheduler.client import ConnectionLost, Conversation
@@ -316,6 +319,20 @@ class KeptUsage:
 
     def write(self, record: Record) -> None:
         self.records.append(record)
+
+
+class FakeNotes:
+    """What would be in the audit trail; no database is asked."""
+
+    def __init__(self) -> None:
+        self.noted: list[tuple[str, str, str, str]] = []
+
+    async def note(self, action: str, model: str, caller: Caller, request: Request) -> None:
+        found = by_caller(caller, request)()
+        self.noted.append((action, model, str(found.door), found.actor.name))
+
+    async def close(self) -> None:
+        pass
 
 
 class NoDownloads:

@@ -26,6 +26,7 @@ async def test_a_load_is_queued_like_a_request(house):
 
     assert (exchange.status, exchange.json) == (200, {"success": True})
     assert h.scheduler.loads == ["m"]
+    assert h.notes.noted == [("loaded", "m", "models", "anybody (--no-auth)")]
 
 
 @pytest.mark.parametrize(
@@ -42,6 +43,7 @@ async def test_what_is_so_already_is_said_in_llama_cpps_words(house, path, loade
 
     assert exchange.status == 400
     assert exchange.json["error"]["message"] == message
+    assert h.notes.noted == []
 
 
 async def test_an_unload_where_no_keys_are_asked_for(house):

@@ -318,6 +318,7 @@ async def test_an_empty_request_with_a_keep_alive_of_0_lets_go_and_loads_nothing
     assert (exchange.json["done"], exchange.json["response"]) == (True, "")
     assert at.scheduler.leases == []
     assert at.scheduler.wishes == [("tiny", "default", 0.0)]
+    assert at.notes.noted == [("unloaded", "tiny", "ollama", "anybody (--no-auth)")]
 
 
 async def test_a_wish_to_keep_the_model_goes_with_the_lease(house):

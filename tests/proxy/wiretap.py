@@ -20,7 +20,7 @@ from tests.runtime.serving import serving, socket_path
 from tests.runtime.standing_in import Stage, preset
 
 from .asking import Exchange
-from .fakes import Connection, KeptUsage, NoDownloads, Received, fake_child
+from .fakes import Connection, FakeNotes, KeptUsage, NoDownloads, Received, fake_child
 from .ollama_child import HELLO
 
 VECTORS = {"data": [{"index": 0, "embedding": [0.6, 0.8]}], "usage": {"prompt_tokens": 1}}
@@ -105,6 +105,7 @@ async def shared(keep_alive: float | None = None, slots: int = 2) -> AsyncIterat
             keys=Teams(),  # type: ignore[arg-type]
             downloads=NoDownloads(),  # type: ignore[arg-type]
             usage=KeptUsage(),  # type: ignore[arg-type]
+            notes=FakeNotes(),  # type: ignore[arg-type]
         )
         await app.start()
         try:

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from models_registry.errors import ImportRefused
-from models_registry.imports.running import OPERATOR, tell
+from models_registry.imports.running import OPERATOR, reading, tell
 from models_registry.ini.importing import import_ini
 from models_registry.ini.text import IniError, decoded
 
@@ -36,14 +36,15 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, file: Path, **options: Any) -> None:
         try:
-            report = import_ini(
-                _text(file),
-                OPERATOR,
-                folder=str(file.absolute().parent),
-                dry_run=options["dry_run"],
-                ignore_unknown=options["ignore_unknown"],
-                replace=options["replace"],
-            )
+            with reading(file):
+                report = import_ini(
+                    _text(file),
+                    OPERATOR,
+                    folder=str(file.absolute().parent),
+                    dry_run=options["dry_run"],
+                    ignore_unknown=options["ignore_unknown"],
+                    replace=options["replace"],
+                )
         except (ImportRefused, IniError) as error:
             lines = "\n".join(f"{file}: {line}" for line in str(error).splitlines())
             raise CommandError(f"{lines}\nNothing was changed.") from error

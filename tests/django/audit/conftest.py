@@ -1,0 +1,3 @@
+from __future__ import annotations
+
+from tests.django.downloads.conftest import stand_in as stand_in
