@@ -89,4 +89,5 @@ def _verdict(mixed: Sequence[Result]) -> str:
     names = ", ".join(f"`{result.trace.name}`" for result in mixed)
     if not worse:
         return f"On {names} no rival is better than the default policy in p95 wait or in loads."
-    return f"On {names} a rival is better than the default policy here:\n\n" + "\n".join(worse)
+    heading = f"Of {names}, these are where a rival is better than the default policy here:"
+    return "\n".join([heading, "", *worse])
