@@ -55,7 +55,7 @@ def test_each_field_of_a_record_is_in_its_row(tmp_path):
     row = UsageRecord.objects.get()
     assert row.at == datetime(2001, 9, 9, 1, 46, 40, tzinfo=UTC)
     for name in Record.__struct_fields__:
-        if name not in ("at", "content", "granted", "trace"):  # which is for traces alone
+        if name not in ("at", "content", "granted", "trace"):
             assert getattr(row, name) == getattr(told, name), name
 
 
