@@ -77,6 +77,7 @@ class LaunchSpec:
     idle_timeout_seconds: float | None = None
     answer_timeout_seconds: float | None = None
     readiness_probe: bool = False
+    kv_saves: bool = True  # what it has read of conversations may be kept in files
     placement: str = "best"  # or now: take what is free
     context_cap: int | None = None  # tokens for each slot, where the context is open
     context_per_slot: int = 8192  # the cap, or the gateway's own
@@ -282,6 +283,7 @@ class _Reading:
             idle_timeout_seconds=policy.idle_timeout,
             answer_timeout_seconds=policy.answer_timeout,
             readiness_probe=policy.readiness_probe,
+            kv_saves=policy.kv_saves,
             placement=policy.placement,
             context_cap=policy.context_cap,
             context_per_slot=policy.context_cap or settings.CORRAL_CONTEXT_PER_SLOT,

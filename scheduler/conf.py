@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from django.conf import settings
 
 from scheduler.core.values import Config, VictimPolicy
+from scheduler.kv_rule import KvRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,9 @@ class SchedulerConfig:
     answer_timeout_seconds: float = 3600.0
     answer_tokens: int = 1024
     """Reserved of a limit of tokens for an answer of which nobody says how long it may be."""
+    kv_saves_bytes: int | None = 0
+    """Of conversations that are saved when their instance goes: 0: none; None: by the disk."""
+    kv_saves: KvRule = field(default_factory=KvRule)
     event_log: bool = False
     """Whether every event of the planner is written to a file in `log_folder`."""
     trust_trace_context: bool = False
@@ -63,6 +67,12 @@ def scheduler_config() -> SchedulerConfig:
         health_tries=settings.CORRAL_HEALTH_TRIES,
         answer_timeout_seconds=settings.CORRAL_ANSWER_TIMEOUT,
         answer_tokens=settings.CORRAL_ANSWER_TOKENS,
+        kv_saves_bytes=settings.CORRAL_KV_SAVES,
+        kv_saves=KvRule(
+            wait_seconds=settings.CORRAL_KV_SAVE_WAIT,
+            least_tokens=settings.CORRAL_KV_SAVE_TOKENS,
+            isolated=settings.CORRAL_KV_ISOLATION,
+        ),
         event_log=settings.CORRAL_EVENT_LOG,
         trust_trace_context=settings.CORRAL_TRUST_TRACE_CONTEXT,
     )

@@ -185,6 +185,20 @@ class Happened(msgspec.Struct, frozen=True, omit_defaults=True):
     gone: list[str] = []
 
 
+class SavesState(msgspec.Struct, frozen=True):
+    """What is saved of a preset's conversations (docs/kv-saves.md): `files` of so many `bytes`
+    there are now. Since the scheduler's start so many slots were `saved` and `restored`, `hits`
+    requests have found what was restored for them, and were spared so many `seconds` of reading."""
+
+    preset: str
+    files: int
+    bytes: int
+    saved: int
+    restored: int
+    hits: int
+    seconds: float
+
+
 class SnapshotState(msgspec.Struct, frozen=True):
     """What a snapshot's `ok` holds: all that is live."""
 
@@ -200,3 +214,4 @@ class SnapshotState(msgspec.Struct, frozen=True):
     """Bytes on each device, by preset: of those that are measured as they are now."""
     jobs_ago: float | None = None
     """Seconds since the jobs process showed life; null: it has not, since the scheduler started."""
+    saves: list[SavesState] = []

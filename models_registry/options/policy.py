@@ -109,6 +109,7 @@ class Policy:
     pinned: bool = False
     tags: tuple[str, ...] = ()
     unlisted: bool = False
+    kv_saves: bool = True
     dedup_cache_models: bool = False
     said_by: Mapping[str, SaidBy] = field(default_factory=dict)
 

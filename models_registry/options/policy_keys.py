@@ -80,6 +80,7 @@ _KEYS = (
     PolicyKey("pinned", PolicyKind.SWITCH, unset=False),
     PolicyKey("tags", PolicyKind.WORDS, unset="", inherited=False),
     PolicyKey("unlisted", PolicyKind.SWITCH, unset=False, inherited=False),
+    PolicyKey("kv-saves", PolicyKind.SWITCH, column=False),
     PolicyKey("dedup-cache-models", PolicyKind.SWITCH, column=False),
 )
 

@@ -36,6 +36,19 @@ COUNTS = {
     "corral_model_ends_total": Family(
         ("model", "reason"), "Instances that have ended, by the reason."
     ),
+    "corral_kv_saved_total": Family(
+        ("model",), "Slots that were saved when their instance went (docs/kv-saves.md)."
+    ),
+    "corral_kv_saved_bytes_total": Family(("model",), "Bytes of them."),
+    "corral_kv_restored_total": Family(("model",), "Slots that were filled from saves."),
+    "corral_kv_hits_total": Family(("model",), "Requests that found what was restored for them."),
+    "corral_kv_hit_tokens_total": Family(("model",), "Tokens that they did not have to read."),
+    "corral_kv_spared_seconds_total": Family(
+        ("model",), "What reading them would have taken, less what restoring them took."
+    ),
+    "corral_kv_saves_dropped_total": Family(
+        ("model", "reason"), "Saves that were removed, by the reason."
+    ),
 }
 SPREADS = {
     DURATION: Family(("model",), "From a request's arrival to the end of its answer."),

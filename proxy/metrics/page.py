@@ -105,11 +105,17 @@ def _instances(live: SnapshotState) -> Iterator[Metric]:
     remote = gauge("upstream_requests", "Requests that a remote server answers.", "model")
     for other in live.remotes:
         remote.add_metric([other.preset], other.leases)
+    files = gauge("kv_saves", "Conversations that are saved in files.", "model")
+    saved = gauge("kv_saves_bytes", "Bytes of these files.", "model")
+    for saves in live.saves:
+        files.add_metric([saves.preset], saves.files)
+        saved.add_metric([saves.preset], saves.bytes)
     most = gauge("models_max", "Models that may be loaded at once; 0: as many as fit.")
     most.add_metric([], live.models_max)
     build = InfoMetricFamily("corral_build", "What runs.")
     build.add_metric([], {"engine": engine_version()})
-    yield from (state, leases, slots, up, held, waiters, oldest, failed, remote, most, build)
+    yield from (state, leases, slots, up, held, waiters, oldest, failed, remote, files, saved)
+    yield from (most, build)
 
 
 def _devices(devices: DevicesState) -> Iterator[Metric]:

@@ -99,6 +99,11 @@ class Release(OperationBase, tag="release", frozen=True):
             return None
         return max(0, (self.read or 0) - (self.cached or 0)) + (self.answered or 0)
 
+    @property
+    def context(self) -> int | None:
+        """Those that a slot holds of it; None when nobody has counted."""
+        return None if self.read is None else self.read + (self.answered or 0)
+
 
 class Abandon(OperationBase, tag="abandon", frozen=True):
     """The client left while the child works on. Still counted, until Release or until the

@@ -244,6 +244,8 @@ class _Connection(asyncio.Protocol):
             tokens=told.tokens,
             unread=told.unread,
             unanswered=told.unanswered,
+            context=told.context,
+            cached=told.cached,
         )
 
     def _hear_of_lease(self, told: Abandon | Heard) -> None:

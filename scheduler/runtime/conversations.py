@@ -82,8 +82,8 @@ class Conversations:
         self._ended: dict[Conversation, None] = {}
         """Those that can be read, the oldest first."""
         self._unread: dict[InstanceId, set[Conversation]] = {}
-        owner.before_exit = self._before_exit
-        owner.buried = self._gone
+        owner.before_exit.append(self._before_exit)
+        owner.buried.append(self._gone)
 
     # A request's way ----------------------------------------------------------------------------
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
 
 from .instance_run import InstanceRun
 
 logger = logging.getLogger(__name__)
 
 
-def no_work(run: InstanceRun) -> None:
-    """Nothing has to be done before, or after."""
+BeforeExit = Callable[[InstanceRun], Coroutine[Any, Any, None] | None]
+"""What is to be done before an instance is asked to exit, if anything."""
 
 
-async def exit_after(before: Awaitable[None], run: InstanceRun) -> None:
+async def exit_after(works: Iterable[Coroutine[Any, Any, None]], run: InstanceRun) -> None:
     try:
-        await before
+        await asyncio.gather(*works)
     finally:
         run.ask_exit()
 

@@ -33,6 +33,7 @@ from .exits import describe, exit_of
 from .figures import is_declared
 from .health import HealthRule, HealthWatch
 from .hearing import Hearing, InDoubt, NotBelieved, Stream
+from .making_ready import BeforeReady, MakingReady
 from .memory import by_device
 from .rpc_children import Names, need_in_ledger
 
@@ -44,7 +45,6 @@ DRAIN_STEPS = 3
 """What a child said of its memory before its `ready` may come after it, on the other stream: so
 long without a line, and it has come. Nobody is sent to the child before."""
 KILLED_FOR_MEMORY = "the kernel killed it: memory was short"
-PROBE_FAILED = "it loaded, and generated nothing"
 
 _ANSWERING = frozenset({ChildState.READY, ChildState.SLEEPING})
 
@@ -58,7 +58,7 @@ class InstanceRun:
     """`run()` is one task. What may be asked before the child is spawned is done when it is."""
 
     _state: ChildState | None = None
-    _said: ChildState | None = None  # while it was probed
+    _has_slept = False  # since it was last ready
     _heard_of = 0  # reports that were believed
     _lines = 0
     _has_loaded = False  # ready, and probed where that is asked for: clients come now
@@ -82,8 +82,10 @@ class InstanceRun:
         health: HealthRule,
         killed_for_memory: Callable[[], bool],
         totals: Callable[[], Mapping[DeviceId, int]] = dict,
+        before_ready: BeforeReady = lambda run: None,
     ) -> None:
-        """`totals` are the bytes of the machine's devices, as far as they are known."""
+        """`totals` are the bytes of the machine's devices, as far as they are known.
+        `before_ready` is asked at its child's first `ready`, and at that of a wake."""
         self.instance = instance
         self.spec = spec
         self.grant = grant
@@ -119,8 +121,9 @@ class InstanceRun:
         self._killed_for_memory = killed_for_memory
         self._hearing = Hearing()
         self._doubt: asyncio.Task[None] | None = None
-        self._probing: asyncio.Task[None] | None = None
-        self._probe_failed = ""
+        self._making_ready = MakingReady(
+            self, before_ready, enter=self._enter, kill=self._kill_child
+        )
         self._child: Child | None = None
         self._ready = asyncio.Event()
 
@@ -131,6 +134,11 @@ class InstanceRun:
     @property
     def asleep(self) -> bool:
         return self._state is ChildState.SLEEPING
+
+    @property
+    def serves(self) -> bool:
+        """Whether it has a model that was ready for clients."""
+        return self._has_loaded and self._state is ChildState.READY
 
     @property
     def ended(self) -> Ended | None:
@@ -167,7 +175,7 @@ class InstanceRun:
             self.exit = Exit(words=f"could not be started: {failure}")
         finally:
             self._tell_held_back()
-            for side in (self._doubt, self._probing):
+            for side in (self._doubt, self._making_ready.task):
                 if side is not None:
                     side.cancel()  # of a child that spoke, and then could not be connected to
             self._log.close()
@@ -206,7 +214,8 @@ class InstanceRun:
             await asyncio.shield(child.ended())
             raise
         finally:
-            sides += [side for side in (self._doubt, self._probing) if side is not None]
+            more = (self._doubt, self._making_ready.task)
+            sides += [side for side in more if side is not None]
             for side in sides:
                 side.cancel()
             await asyncio.wait(sides)
@@ -221,8 +230,8 @@ class InstanceRun:
             returncode == -signal.SIGKILL and not self._kill_wanted and self._killed_for_memory()
         )
         why = [KILLED_FOR_MEMORY] if by_kernel else []
-        if self._probing is not None and not self._has_loaded and self.leaving is None:
-            why.append(": ".join(filter(None, [PROBE_FAILED, self._probe_failed])))
+        if self._making_ready.is_probing and self.leaving is None:
+            why.append(self._making_ready.problem)
         words = self._log.words()
         return exit_of(
             returncode,
@@ -305,11 +314,12 @@ class InstanceRun:
             # The first one tells of the model: it is empty after a wake, or a client's.
             self.meta = self.meta or self.engine.meta(report.payload)
             self.address = self.engine.address(report.payload) or self.address
-            if self.spec.readiness_probe and not self._ready.is_set():
-                self._probing = asyncio.create_task(self._probe(), name=f"probe-{self.instance}")
+            is_first = not self._ready.is_set()
+            if is_first or self._has_slept:  # others a client may have written
+                self._has_slept = False
+                self._making_ready.begin(probes=is_first and self.spec.readiness_probe)
             self._ready.set()
-        if self._probing is not None and not self._has_loaded:
-            self._said = report.state  # it has not loaded before the probe has its token
+        if self._making_ready.holds(report.state):
             return
         got_on = self.progress is not None and self.progress > before
         if report.state is not self._state or got_on:
@@ -328,6 +338,7 @@ class InstanceRun:
                 else:
                     self._told(self, ReadyReported(self.instance))
             case ChildState.SLEEPING:
+                self._has_slept = True
                 self._told(self, SleepingReported(self.instance))
 
     def _drain(self, steps: int, heard: int = -1) -> None:
@@ -367,18 +378,9 @@ class InstanceRun:
         else:
             logger.warning("%s says of its memory what cannot be: %s", self.name, by_device(need))
 
-    async def _probe(self) -> None:
-        """Between its first `ready` and LOADED: a token. Not again after a wake: that the preset
-        can generate is known by then, and a wake has somebody waiting whose own request shows it.
-        How long it may take is the load's own bound."""
-        self._probe_failed = await self.engine.probe(self.spec, self.address)
-        if self._probe_failed:
-            logger.warning("%s: %s: %s", self.name, PROBE_FAILED, self._probe_failed)
-            if self._child is None:
-                self.kill()
-            else:
-                self._child.kill()  # not `kill()`: it may be dead, of what the kernel shall tell
-            return
-        self._enter(ChildState.READY)
-        if self._said is ChildState.SLEEPING:
-            self._enter(ChildState.SLEEPING)
+    def _kill_child(self) -> None:
+        """Not `kill()`, where there is a child: it may be dead, of what the kernel shall tell."""
+        if self._child is None:
+            self.kill()
+        else:
+            self._child.kill()

@@ -12,6 +12,7 @@ from scheduler.protocol import Ended
 
 from .conversations import Conversations
 from .instance_run import InstanceRun
+from .kv_saves.keeping import KvSaves
 from .orphans import Orphans
 from .owner import Owner
 from .remote_run import RemoteRun
@@ -23,8 +24,15 @@ DEATH_SECONDS = 2.0
 class LeaseEnds:
     """As operations.py: each method takes effect in the owner's turn."""
 
-    def __init__(self, owner: Owner, conversations: Conversations, answer_seconds: float) -> None:
+    def __init__(
+        self,
+        owner: Owner,
+        conversations: Conversations,
+        answer_seconds: float,
+        saves: KvSaves,
+    ) -> None:
         self._owner = owner
+        self._saves = saves
         self._conversations = conversations
         self._orphans = Orphans(owner, answer_seconds)
 
@@ -47,11 +55,14 @@ class LeaseEnds:
         tokens: int | None = None,
         unread: bool = False,
         unanswered: bool = False,
+        context: int | None = None,
+        cached: int | None = None,
     ) -> None:
         """`answer` gets how the instance ended, None when it lives. With `died` the slot stays
         taken until that is known: nobody else shall be sent to a dying child. `tokens` were
         computed for it; None when nobody has counted. `unanswered`: it got nothing, and may be
-        asked for again."""
+        asked for again. `context` are the tokens of its prompt and its answer together, `cached`
+        those of its prompt that the child had read before."""
 
         def release() -> None:
             asked = self._owner.waiting.leave(request)
@@ -59,6 +70,8 @@ class LeaseEnds:
             if unanswered:
                 self._owner.limiting.fail(request)
             run = asked.run if asked is not None else None
+            if asked is not None and isinstance(run, InstanceRun):
+                self._saves.ended(run, asked.tenant, context, cached)
             if run is None:
                 answer(None)
             elif isinstance(run, RemoteRun):

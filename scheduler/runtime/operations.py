@@ -44,14 +44,14 @@ from .conversing import Conversing
 from .explaining import explained, waiters
 from .figure_sums import FigureSums
 from .fitting import fit_answer
+from .instance_run import InstanceRun
+from .kv_saves.child_slots import ChildSlots
+from .kv_saves.keeping import KvSaves
 from .lease_ends import LeaseEnds
 from .load_waits import load_wait
 from .memory import device_states
 from .owner import Owner
-from .refusals import (
-    refusal_of,
-    request_unknown,
-)
+from .refusals import refusal_of, request_unknown
 from .remote_run import refuse_remote
 from .replies import grant_of
 from .resolving import Resolving
@@ -69,12 +69,14 @@ class Operations:
         answer_seconds: float = 3600.0,
         measured: Callable[[], None] = lambda: None,
         conversations: Conversations,
+        saves: KvSaves | None = None,
     ) -> None:
         """`measured` is called when a measure job has told that it is done."""
         self._owner = owner
         self._resolving = Resolving(owner)
         self._measured = measured
-        self.leases = LeaseEnds(owner, conversations, answer_seconds)
+        self.saves = saves or KvSaves(owner, ChildSlots())
+        self.leases = LeaseEnds(owner, conversations, answer_seconds, self.saves)
         self.conversations = conversations
         self.conversing = Conversing(owner, conversations)
         self.sums = FigureSums(owner)
@@ -129,6 +131,8 @@ class Operations:
         def granted(got: Run | Refused) -> None:
             if (known := self._owner.waiting.get(request)) is not None:
                 known.granted_at = self._owner.clock()
+            if isinstance(got, InstanceRun) and asked.kind != "get":
+                self.saves.given(got, asked.tenant)
             self.conversations.answered(request, got)
             answer(got)
 
@@ -231,8 +235,11 @@ class Operations:
         self._owner.post(lambda: answer(self._owner.limiting.counted(asked)))
 
     def snapshot(self, answer: Callable[[SnapshotState], None]) -> None:
-        beat = self._jobs_beat
-        self._owner.post(lambda: answer(snapshot(self._owner, self._models_max, beat)))
+        def look() -> None:
+            live = snapshot(self._owner, self._models_max, self._jobs_beat)
+            answer(msgspec.structs.replace(live, saves=self.saves.counting.states()))
+
+        self._owner.post(look)
 
     def subscribe(
         self, listener: Callable[[Happened], None], left: Callable[[Callable[[], None]], None]

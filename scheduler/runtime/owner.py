@@ -43,7 +43,7 @@ from scheduler.core.states import State
 from scheduler.core.values import InstanceId, PresetName, PresetSpec, Refusal, RequestId
 from scheduler.tally import Tally
 
-from .ending import exit_after, killed_in_time, no_work
+from .ending import BeforeExit, exit_after, killed_in_time
 from .figures import Figures
 from .happenings import Happenings
 from .instance_run import InstanceRun, News, Told
@@ -106,9 +106,8 @@ class Owner:
         self._note = note
         self.memory = Memory(self, measures, record)
         self.happenings = Happenings(self)
-        self.before_exit: Callable[[InstanceRun], Coroutine[Any, Any, None] | None] = no_work
-        """What is to be done before an instance is asked to exit, if anything."""
-        self.buried: Callable[[InstanceRun], None] = no_work
+        self.before_exit: list[BeforeExit] = []
+        self.buried: list[Callable[[InstanceRun], None]] = []
         self._told_specs: tuple[PresetSpec, ...] = ()
         self._inbox: asyncio.Queue[Event | Do] = asyncio.Queue()
         self._ending = False
@@ -310,15 +309,17 @@ class Owner:
         return run
 
     def _ask_exit(self, run: InstanceRun) -> None:
-        if (before := self.before_exit(run)) is None:
-            run.ask_exit()
+        works = [work for before in self.before_exit if (work := before(run)) is not None]
+        if works:
+            self.begin(exit_after(works, run), f"before-exit-{run.instance}")
         else:
-            self.begin(exit_after(before, run), f"before-exit-{run.instance}")
+            run.ask_exit()
 
     def _bury(self, instance: InstanceId) -> InstanceRun:
         run = self.runs.pop(instance)
         run.over.set()
-        self.buried(run)
+        for told in self.buried:
+            told(run)
         self.memory.something_exited()
         self.record(Gone(instance, run.pid, run.argv, run.end_reason, run.exit))
         return run

@@ -39,6 +39,9 @@ from .event_writer import EventWriter
 from .health import HealthRule
 from .instance_run import InstanceRun, Told
 from .kept_streams import KeptStreams
+from .kv_saves.child_slots import ChildSlots
+from .kv_saves.keeping import KvSaves
+from .kv_saves.store import SaveStore
 from .limiting import Limiting
 from .lock import remove_leftovers
 from .measures import Measures
@@ -120,9 +123,11 @@ class SchedulerService:
             self.owner.memory.watch = DeviceWatch(devices, ours=self._pids, told=self._devices_seen)
         self._seen_devices = asyncio.Event()
         self._kept = KeptStreams(config.run_folder)
+        self._saves = KvSaves(self.owner, ChildSlots(), _save_store(config), config.kv_saves)
         self.operations = Operations(
             self.owner,
             conversations=Conversations(self.owner, ChildStreams(), self._kept),
+            saves=self._saves,
             models_max=config.planner.models_max,
             autoload=config.autoload,
             answer_seconds=config.answer_timeout_seconds,
@@ -132,6 +137,7 @@ class SchedulerService:
     async def run(self, catalog: Catalog | None = None) -> None:
         """Raises what a bug in the owner raised; every child is reaped all the same."""
         remove_leftovers(self._config.run_folder)
+        await self._saves.open()
         if self._event_log is not None:
             self._event_log.start()
         catalog = catalog or Catalog(
@@ -153,6 +159,7 @@ class SchedulerService:
                 self._event_log.stop()
             self.owner.limiting.close()
             self._kept.clear()
+            await self._saves.close()
 
     async def _first_reading(self, catalog: Catalog) -> None:
         """A registry that cannot be read is no reason to be silent: the catalog tries again, and
@@ -224,7 +231,7 @@ class SchedulerService:
         spec, names = told_of(spec, grant, servers)
         return InstanceRun(
             instance,
-            spec,
+            self._saves.prepared(instance, spec, grant),
             grant=grant_for_child(grant, names),
             names=names,
             unreported=known.unreported if known is not None else 0,
@@ -236,6 +243,7 @@ class SchedulerService:
             health=self._health,
             killed_for_memory=self._oom_kills.claim,
             totals=lambda: self.owner.memory.totals,
+            before_ready=self._saves.before_ready,
         )
 
     async def _count_kills(self) -> None:
@@ -282,6 +290,13 @@ class SchedulerService:
                     self.operations.load_on_startup(name, lambda answer: _say_refused(answer))
 
         self.owner.post(load)
+
+
+def _save_store(config: SchedulerConfig) -> SaveStore | None:
+    """None where the budget is 0."""
+    if config.kv_saves_bytes == 0:
+        return None
+    return SaveStore(config.var / "kv", config.kv_saves_bytes)
 
 
 def fresh_socket(run_folder: Path, instance: InstanceId) -> Path:

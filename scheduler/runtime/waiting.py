@@ -97,6 +97,11 @@ class Waiting:
         """Those that somebody waits for."""
         return frozenset(asked.preset for asked in self._asked.values() if asked.run is None)
 
+    def tenants(self, preset: str) -> frozenset[str]:
+        """Of those who wait for it."""
+        waiting = (asked for asked in self._asked.values() if asked.run is None)
+        return frozenset(asked.tenant for asked in waiting if asked.preset == preset)
+
     def refuse(self, preset: str, refusal: Refused) -> list[RequestId]:
         """Who waited for it, and leaves with this answer."""
         asking = [

@@ -28,7 +28,7 @@ THREADS_BESIDE_REQUESTS = 8
 """For what is asked of a child while all its slots work: /health, /slots, a look at its /props."""
 
 _VERBOSITY = frozenset({"--log-verbosity", "--log-verbose"})
-_EMBEDS_ONLY = frozenset({"--embedding", "--embeddings", "--rerank", "--reranking"})
+EMBEDS_ONLY = frozenset({"--embedding", "--embeddings", "--rerank", "--reranking"})
 
 _INHERITED = frozenset(
     {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "XDG_CACHE_HOME"}
@@ -155,7 +155,7 @@ class LlamaServer:
 
     async def probe(self, spec: LaunchSpec, address: str) -> str:
         asked = {"/completion": {"prompt": "Hello", "n_predict": 1, "cache_prompt": False}}
-        if not _EMBEDS_ONLY.isdisjoint(spec.argv):
+        if not EMBEDS_ONLY.isdisjoint(spec.argv):
             asked = {}
         # A model that has no generation says so with 501; what it is there for is an embedding.
         asked["/embedding"] = {"content": "Hello"}

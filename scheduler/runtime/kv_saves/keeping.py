@@ -1,0 +1,346 @@
+"""Conversations that survive their instance: saved before it is asked to exit, restored before
+clients come to the next one.
+
+What is saved goes through three hands: the child writes a file into a folder of its own, as long
+as the exit may wait for it; a thread checks it and takes it into the store, whatever becomes of
+the child meanwhile; the next child gets a link to it. Everything without `async` is called in the
+owner's turn, or from its loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from models_registry.launch import LaunchSpec
+from scheduler.core.sizes import Grant
+from scheduler.core.values import InstanceId
+from scheduler.kv_rule import KvRule
+
+from ..instance_run import InstanceRun
+from ..making_ready import Works
+from ..record import Decided
+from .child_slots import Failed, Slot, Slots
+from .choosing import can_be_saved, kind_of, to_restore, worth_saving
+from .counting import Counting
+from .store import Dropped, Kind, Save, SaveStore, Written
+from .writers import Writers
+
+if TYPE_CHECKING:
+    from ..owner import Owner
+
+logger = logging.getLogger(__name__)
+
+OPTION = "--slot-save-path"
+RESTORE_SECONDS = 10.0
+"""So long a load may take longer for one save that is read back; then it goes on without."""
+CAME_BACK_SHARE = 0.9
+"""So much of a restored save must have been found by a request, to say that it came back for it."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Child:
+    """`seen` are the tasks of its slots when these were saved, or restored into."""
+
+    kind: Kind
+    folder: Path
+    writers: Writers = field(default_factory=Writers)
+    seen: dict[int, int | None] = field(default_factory=dict)
+    awaited: dict[str, tuple[Save, float]] = field(default_factory=dict)
+    """Restored and not come back for yet, with the seconds that it took."""
+    is_used: bool = False
+    """Since its slots were last saved."""
+
+
+class KvSaves:
+    """Without a store it does nothing."""
+
+    def __init__(
+        self,
+        owner: Owner,
+        slots: Slots,
+        store: SaveStore | None = None,
+        rule: KvRule | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._owner = owner
+        self._slots = slots
+        self._store = store
+        self._rule = rule or KvRule()
+        self._clock = clock
+        self._children: dict[InstanceId, _Child] = {}
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="kv-saves")
+        self._sides: set[asyncio.Task[None]] = set()
+        self._kinds: set[Kind] = set()
+        """Of which there may be saves."""
+        self._has_failed = False
+        self._bytes_per_second = 0.0
+        self._bytes_per_token: dict[Kind, float] = {}
+        self.counting = Counting(owner.tally)
+        owner.before_exit.append(self._before_exit)
+        owner.buried.append(self._gone)
+
+    # The folder -----------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Before the first child. A folder that cannot be used is said, and nothing is saved."""
+        if self._store is None:
+            return
+        try:
+            dropped = await self._in_thread(self._store.open)
+        except OSError as failure:
+            logger.warning("conversations are not saved: %s", failure)
+            self._store = None
+            return
+        self._tell_dropped(dropped)
+        self._kinds = {save.kind for save in self._store}
+        await self._count_files()
+
+    async def close(self) -> None:
+        """What children have written is taken in first."""
+        while self._sides:
+            await asyncio.gather(*self._sides, return_exceptions=True)
+        await asyncio.to_thread(self._thread.shutdown)
+
+    def prepared(self, instance: InstanceId, spec: LaunchSpec, grant: Grant) -> LaunchSpec:
+        """The same, told where its child may write slots, if they are saved."""
+        if self._store is None or not can_be_saved(spec):
+            return spec
+        try:
+            folder = self._store.folder_of_child()
+        except OSError as failure:
+            self._say_failed(failure)
+            return spec
+        self._children[instance] = _Child(kind_of(spec, grant), folder)
+        return replace(spec, argv=(*spec.argv, OPTION, str(folder)))
+
+    def _gone(self, run: InstanceRun) -> None:
+        child = self._children.pop(run.instance, None)
+        if child is not None and self._store is not None:
+            # After what it has written has been taken in: there is one thread.
+            self._begin(self._in_thread(self._store.remove_folder, child.folder))
+
+    # Who used it ----------------------------------------------------------------------------------
+
+    def given(self, run: InstanceRun, tenant: str) -> None:
+        """A request of the tenant goes to it."""
+        if (child := self._children.get(run.instance)) is not None:
+            child.writers.given(tenant)
+            child.is_used = True
+
+    def ended(self, run: InstanceRun, tenant: str, tokens: int | None, cached: int | None) -> None:
+        """A request has ended, of so many tokens with its answer, of which `cached` were there."""
+        child = self._children.get(run.instance)
+        if child is None or tokens is None:
+            return
+        child.writers.stated(tenant, tokens)
+        for name, (save, seconds) in list(child.awaited.items()):
+            if save.tenant == tenant and (cached or 0) >= CAME_BACK_SHARE * save.tokens:
+                del child.awaited[name]
+                self.counting.came_back(save, seconds)
+                if self._store is not None:
+                    self._begin(self._in_thread(self._store.used, save))
+                return
+
+    # Out of an instance ---------------------------------------------------------------------------
+
+    def _before_exit(self, run: InstanceRun) -> Coroutine[Any, Any, None] | None:
+        child = self._children.get(run.instance)
+        if child is None or not child.is_used or not run.serves:
+            return None
+        return self._save(run, child)
+
+    async def _save(self, run: InstanceRun, child: _Child) -> None:
+        """Within the time that an exit may wait. What has been written by then is kept."""
+        child.is_used = False
+        begun = self._clock()
+        written: list[Written] = []
+        try:
+            async with asyncio.timeout(self._rule.wait_seconds):
+                await self._write(run, child, begun + self._rule.wait_seconds, written)
+        except TimeoutError:
+            logger.info("%s: not all of its slots were saved in time", run.name)
+        if written:
+            self._begin(self._take_in(run, written, self._clock() - begun))
+
+    async def _write(
+        self, run: InstanceRun, child: _Child, until: float, written: list[Written]
+    ) -> None:
+        slots = worth_saving(await self._slots.look(run.address), child.seen, self._rule)
+        speed = await self._slots.reading_speed(run.address) if slots else 0.0
+        for slot in slots:
+            if self._clock() + self._expected_seconds(child.kind, slot) > until:
+                logger.info("%s: a slot of %d tokens is not saved: no time", run.name, slot.tokens)
+                continue
+            path = child.folder / f"{secrets.token_hex(16)}.kv"
+            begun = self._clock()
+            done = await self._slots.save(run.address, slot.id, path.name)
+            if isinstance(done, Failed):
+                self._say_not_saved(run, done)
+                path.unlink(missing_ok=True)
+                if done.for_good:
+                    return
+                continue
+            self._learn(child.kind, done.size, done.tokens, self._clock() - begun)
+            child.seen[slot.id] = slot.task
+            written.append(self._label(child, slot, path, done.tokens, speed))
+
+    def _label(self, child: _Child, slot: Slot, path: Path, tokens: int, speed: float) -> Written:
+        writers = child.writers
+        return Written(
+            path,
+            child.kind,
+            tenant=writers.of(slot.tokens),
+            alone=writers.is_one,
+            tokens=tokens,
+            seconds=tokens / speed if speed else 0.0,
+        )
+
+    def _expected_seconds(self, kind: Kind, slot: Slot) -> float:
+        """0 while nothing is known."""
+        if not self._bytes_per_second:
+            return 0.0
+        return self._bytes_per_token.get(kind, 0.0) * slot.tokens / self._bytes_per_second
+
+    def _learn(self, kind: Kind, size: int, tokens: int, seconds: float) -> None:
+        if tokens and seconds > 0:
+            self._bytes_per_token[kind] = size / tokens
+            self._bytes_per_second = size / seconds
+
+    async def _take_in(self, run: InstanceRun, written: list[Written], seconds: float) -> None:
+        """It goes on when the instance has exited: its files lie in its folder until then."""
+        assert self._store is not None
+        saves: list[Save] = []
+        for each in written:
+            self._kinds.add(each.kind)
+            try:
+                save, dropped = await self._in_thread(self._store.add, each)
+            except OSError as failure:
+                self._say_failed(failure)
+                continue
+            self._has_failed = False
+            self._tell_dropped(dropped)
+            if save is not None:
+                saves.append(save)
+        names = self._owner.offer.specs.keys()
+        self._tell_dropped(await self._in_thread(self._store.keep_presets, frozenset(names)))
+        await self._count_files()
+        if saves:
+            self.counting.saved(saves)
+            self._tell("kv_save", run, saves, seconds)
+
+    # Into an instance -----------------------------------------------------------------------------
+
+    def before_ready(self, run: InstanceRun) -> Works | None:
+        """What is to be done between a child's `ready` and its first client, if anything."""
+        child = self._children.get(run.instance)
+        if child is None or child.kind not in self._kinds:
+            return None
+        return partial(self._restore, run, child)
+
+    async def _restore(self, run: InstanceRun, child: _Child) -> None:
+        assert self._store is not None
+        begun = self._clock()
+        waiting = self._owner.waiting.tenants(run.spec.preset)
+        # A wake begins with empty slots, as a load does.
+        child.seen, child.awaited = {}, {}
+        restored: list[Save] = []
+        saves = await self._in_thread(self._store.of, child.kind)
+        chosen = to_restore(saves, waiting, run.spec.parallel, self._rule)
+        slots = await self._slots.look(run.address) if chosen else []
+        for save, slot in zip(chosen, slots, strict=False):
+            if restored and self._clock() - begun > self._rule.wait_seconds:
+                break
+            if await self._restore_one(run, child, save, slot):
+                restored.append(save)
+        if restored:
+            self.counting.restored(restored)
+            self._tell("kv_restore", run, restored, self._clock() - begun)
+
+    async def _restore_one(self, run: InstanceRun, child: _Child, save: Save, slot: Slot) -> bool:
+        """What the child does not take is dropped: it would not take it the next time either, and
+        a child may die of it."""
+        assert self._store is not None
+        begun = self._clock()
+        link = await self._in_thread(self._store.lend, save, child.folder)
+        if link is None:
+            self._tell_dropped([(save, "broken")])
+            return False
+        try:
+            async with asyncio.timeout(RESTORE_SECONDS):
+                done = await self._slots.restore(run.address, slot.id, link.name)
+        except TimeoutError:
+            done = Failed(f"it was not restored within {RESTORE_SECONDS:g} s")
+        finally:
+            link.unlink(missing_ok=True)
+        if isinstance(done, Failed) or done.tokens != save.tokens:
+            words = done.words if isinstance(done, Failed) else "another number of tokens came back"
+            logger.warning("%s: a saved conversation is dropped: %s", run.name, words)
+            await self._in_thread(self._store.drop, save)
+            self._tell_dropped([(save, "refused")])
+            return False
+        child.seen[slot.id] = slot.task
+        child.writers.given(save.tenant)
+        child.awaited[save.name] = save, self._clock() - begun
+        return True
+
+    # What people are told -------------------------------------------------------------------------
+
+    def _tell(self, kind: str, run: InstanceRun, saves: list[Save], seconds: float) -> None:
+        figures = {
+            "slots": len(saves),
+            "tokens": sum(save.tokens for save in saves),
+            "bytes": sum(save.size for save in saves),
+            "seconds": round(seconds, 3),
+        }
+        self._owner.record(Decided(kind, run.spec.preset, run.instance, "conversations", figures))
+        logger.info("%s: %s %s", run.name, kind.replace("_", " "), figures)
+
+    def _tell_dropped(self, dropped: list[Dropped]) -> None:
+        for save, why in dropped:
+            self.counting.dropped(save, why)
+            if why != "replaced":
+                figures = {"tokens": save.tokens, "bytes": save.size}
+                self._owner.record(Decided("kv_drop", save.kind.preset, None, why, figures))
+
+    def _say_not_saved(self, run: InstanceRun, failed: Failed) -> None:
+        level = logging.INFO if failed.for_good else logging.WARNING
+        logger.log(level, "%s: a slot is not saved: %s", run.name, failed.words)
+
+    def _say_failed(self, failure: OSError) -> None:
+        """Once, until it works again."""
+        if not self._has_failed:
+            logger.warning("a conversation could not be saved: %s", failure)
+        self._has_failed = True
+
+    async def _count_files(self) -> None:
+        if self._store is not None:
+            self.counting.files(await self._in_thread(list, self._store))
+
+    # Tasks ----------------------------------------------------------------------------------------
+
+    async def _in_thread(self, do: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, lambda: do(*args, **kwargs))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """It outlives the owner: what is written shall not be lost at a stop."""
+        task = asyncio.get_running_loop().create_task(work, name="kv-saves")
+        self._sides.add(task)
+        task.add_done_callback(self._over)
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        self._sides.discard(task)
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            logger.error("a saved conversation was lost", exc_info=failure)
