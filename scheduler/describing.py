@@ -74,4 +74,5 @@ def _counted(snapshot: SnapshotState) -> dict[str, Any]:
         "instances": len(snapshot.instances),
         "queue": len(snapshot.queue),
         "failures": [msgspec.to_builtins(failure) for failure in snapshot.failures],
+        "saves": [msgspec.to_builtins(saves) for saves in snapshot.saves],
     }

@@ -180,6 +180,16 @@ class FailureOut(Schema):
     retry_after: float
 
 
+class SavesOut(Schema):
+    preset: str
+    files: int = Field(description="Saved conversations that there are now.")
+    bytes: int
+    saved: int = Field(description="Slots, since the scheduler's start.")
+    restored: int
+    hits: int = Field(description="Requests that found what was restored for them.")
+    seconds: float = Field(description="Of reading, that these were spared.")
+
+
 class SchedulerOut(Schema):
     pid: int
     revision: int = Field(description="Of the registry, as the scheduler has read it.")
@@ -188,6 +198,7 @@ class SchedulerOut(Schema):
     instances: int
     queue: int
     failures: list[FailureOut] = Field(description="Presets whose last load failed, and why.")
+    saves: list[SavesOut] = Field(description="What is saved of conversations, by preset.")
 
 
 class StatusOut(Schema):

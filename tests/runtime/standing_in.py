@@ -25,6 +25,8 @@ from scheduler.runtime.health import HealthRule
 from scheduler.runtime.hearing import Stream
 from scheduler.runtime.instance_run import InstanceRun
 from scheduler.runtime.kept_streams import KeptStreams
+from scheduler.runtime.kv_saves.child_slots import ChildSlots
+from scheduler.runtime.kv_saves.keeping import KvSaves
 from scheduler.runtime.limiting import Limiting
 from scheduler.runtime.offer import Offer
 from scheduler.runtime.operations import Operations
@@ -250,6 +252,7 @@ async def staged(
     keep_in: Path = Path("/nonexistent"),
     sockets: Path = Path("/nonexistent"),
     limiting: Limiting | None = None,
+    save: Callable[[Owner], KvSaves] = lambda owner: KvSaves(owner, ChildSlots()),
 ) -> AsyncIterator[Stage]:
     """Ends with every stand-in ended and the owner's task over, unless it has failed."""
     children: list[StandIn] = []
@@ -270,7 +273,7 @@ async def staged(
     def make_run(instance: Any, name: Any, grant: Grant, told: Any) -> InstanceRun:
         return InstanceRun(
             instance,
-            owner.offer.specs[name],
+            saves.prepared(instance, owner.offer.specs[name], grant),
             grant=grant,
             socket=sockets / f"{instance}.sock",
             engine=engine,
@@ -279,6 +282,7 @@ async def staged(
             told=told,
             health=health,
             killed_for_memory=killed_for_memory,
+            before_ready=saves.before_ready,
         )
 
     owner = Owner(
@@ -292,7 +296,9 @@ async def staged(
     )
     streams = StandInStreams()
     conversations = Conversations(owner, streams, KeptStreams(keep_in))
-    operations = Operations(owner, models_max=models_max, conversations=conversations)
+    saves = save(owner)
+    await saves.open()
+    operations = Operations(owner, models_max=models_max, conversations=conversations, saves=saves)
     stage = Stage(owner, operations, engine, children, entries, streams)
     stage.offers(*(specs or (preset("a"), preset("b"))))
     stage.task = asyncio.create_task(owner.run())
@@ -304,6 +310,7 @@ async def staged(
             owner.stop()
             async with asyncio.timeout(PATIENCE):
                 await stage.task
+        await saves.close()
 
 
 async def until(condition: Callable[[], object]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Sequence
+from itertools import pairwise
 
 from models_registry.engines import EngineKind
 from models_registry.launch import LaunchSpec
@@ -14,6 +15,8 @@ from scheduler.runtime.engines.llama_server import EMBEDS_ONLY
 
 from .child_slots import Slot
 from .store import Kind, Save
+
+SLEEP = "--sleep-idle-seconds"
 
 
 def can_be_saved(spec: LaunchSpec) -> bool:
@@ -25,6 +28,15 @@ def can_be_saved(spec: LaunchSpec) -> bool:
         and EMBEDS_ONLY.isdisjoint(spec.argv)
         and not any(_drafts(word) for word in spec.argv)
     )
+
+
+def sleeps_after(spec: LaunchSpec) -> float:
+    """Seconds without work after which its child frees its model by itself; 0: it never does."""
+    told = [value for name, value in pairwise(spec.argv) if name == SLEEP]
+    try:
+        return max(0.0, float(told[-1])) if told else 0.0
+    except ValueError:
+        return 0.0
 
 
 def _drafts(word: str) -> bool:

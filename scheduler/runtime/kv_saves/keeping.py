@@ -29,7 +29,7 @@ from ..instance_run import InstanceRun
 from ..making_ready import Works
 from ..record import Decided
 from .child_slots import Failed, Slot, Slots
-from .choosing import can_be_saved, kind_of, to_restore, worth_saving
+from .choosing import can_be_saved, kind_of, sleeps_after, to_restore, worth_saving
 from .counting import Counting
 from .store import Dropped, Kind, Save, SaveStore, Written
 from .writers import Writers
@@ -42,6 +42,7 @@ logger = logging.getLogger(__name__)
 OPTION = "--slot-save-path"
 RESTORE_SECONDS = 10.0
 """So long a load may take longer for one save that is read back; then it goes on without."""
+BEFORE_SLEEP_SHARE = 0.5
 CAME_BACK_SHARE = 0.9
 """So much of a restored save must have been found by a request, to say that it came back for it."""
 
@@ -61,6 +62,7 @@ class _Child:
     """Restored and not come back for yet, with the seconds that it took."""
     is_used: bool = False
     """Since its slots were last saved."""
+    before_sleep: asyncio.TimerHandle | None = None
 
 
 class KvSaves:
@@ -128,6 +130,8 @@ class KvSaves:
     def _gone(self, run: InstanceRun) -> None:
         child = self._children.pop(run.instance, None)
         if child is not None and self._store is not None:
+            if child.before_sleep is not None:
+                child.before_sleep.cancel()
             # After what it has written has been taken in: there is one thread.
             self._begin(self._in_thread(self._store.remove_folder, child.folder))
 
@@ -142,7 +146,10 @@ class KvSaves:
     def ended(self, run: InstanceRun, tenant: str, tokens: int | None, cached: int | None) -> None:
         """A request has ended, of so many tokens with its answer, of which `cached` were there."""
         child = self._children.get(run.instance)
-        if child is None or tokens is None:
+        if child is None:
+            return
+        self._save_before_sleep(run, child)
+        if tokens is None:
             return
         child.writers.stated(tenant, tokens)
         for name, (save, seconds) in list(child.awaited.items()):
@@ -160,6 +167,21 @@ class KvSaves:
         if child is None or not child.is_used or not run.serves:
             return None
         return self._save(run, child)
+
+    def _save_before_sleep(self, run: InstanceRun, child: _Child) -> None:
+        """A child that falls asleep asks nobody. So it is saved half-way there, if it is still
+        idle then; that is work, and it begins to count anew."""
+        if child.before_sleep is not None:
+            child.before_sleep.cancel()
+        if (seconds := sleeps_after(run.spec)) > 0:
+            loop = asyncio.get_running_loop()
+            half = seconds * BEFORE_SLEEP_SHARE
+            child.before_sleep = loop.call_later(half, self._save_idle, run, child)
+
+    def _save_idle(self, run: InstanceRun, child: _Child) -> None:
+        instance = self._owner.planner.instances.get(run.instance)
+        if child.is_used and run.serves and instance is not None and not instance.leases:
+            self._begin(self._save(run, child))
 
     async def _save(self, run: InstanceRun, child: _Child) -> None:
         """Within the time that an exit may wait. What has been written by then is kept."""
@@ -282,18 +304,26 @@ class KvSaves:
                 done = await self._slots.restore(run.address, slot.id, link.name)
         except TimeoutError:
             done = Failed(f"it was not restored within {RESTORE_SECONDS:g} s")
+        except asyncio.CancelledError:
+            if run.leaving is None:  # the child has died of itself, maybe of this
+                self._refused(run, save, "the child died meanwhile")
+            raise
         finally:
             link.unlink(missing_ok=True)
         if isinstance(done, Failed) or done.tokens != save.tokens:
             words = done.words if isinstance(done, Failed) else "another number of tokens came back"
-            logger.warning("%s: a saved conversation is dropped: %s", run.name, words)
-            await self._in_thread(self._store.drop, save)
-            self._tell_dropped([(save, "refused")])
+            self._refused(run, save, words)
             return False
         child.seen[slot.id] = slot.task
         child.writers.given(save.tenant)
         child.awaited[save.name] = save, self._clock() - begun
         return True
+
+    def _refused(self, run: InstanceRun, save: Save, words: str) -> None:
+        assert self._store is not None
+        logger.warning("%s: a saved conversation is dropped: %s", run.name, words)
+        self._begin(self._in_thread(self._store.drop, save))
+        self._tell_dropped([(save, "refused")])
 
     # What people are told -------------------------------------------------------------------------
 
