@@ -89,6 +89,17 @@ def takes_nothing(preset: str) -> FitAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class Saved:
+    """What is saved of a preset's conversations now, and what it was good for since the scheduler's
+    start: `hits` requests were spared so many `seconds` of reading."""
+
+    files: int
+    bytes: int
+    hits: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class PresetStatus:
     """A preset's live side. `state` is unloaded, loading, loaded, sleeping, draining,
     stopping, or remote for what runs elsewhere.
@@ -110,6 +121,7 @@ class PresetStatus:
     holdup: str = ""
     running: tuple[Running, ...] = ()
     need: Mapping[str, int] = field(default_factory=dict)
+    saved: Saved | None = None
 
 
 class Scheduler(Protocol):

@@ -18,6 +18,7 @@ from models_registry.ports import (
     FitAnswer,
     PresetStatus,
     Running,
+    Saved,
     SchedulerRefused,
     SchedulerUnavailable,
 )
@@ -38,6 +39,7 @@ from .protocol import (
     Refused,
     Reload,
     RemoteState,
+    SavesState,
     Snapshot,
     SnapshotState,
     Unload,
@@ -157,14 +159,16 @@ def statuses_of(snapshot: SnapshotState) -> dict[str, PresetStatus]:
     queue = {entry.preset: entry for entry in snapshot.queue}
     failures = {failure.preset: failure for failure in snapshot.failures}
     remotes = {remote.preset: remote for remote in snapshot.remotes}
+    saves = {saved.preset: saved for saved in snapshot.saves}
     return {
         name: _status(
             instances.get(name, []),
             queue.get(name),
             failures.get(name),
             snapshot.measured.get(name, {}),
+            saves.get(name),
         )
-        for name in sorted({*instances, *queue, *failures, *snapshot.measured})
+        for name in sorted({*instances, *queue, *failures, *snapshot.measured, *saves})
         if name not in remotes
     } | {
         name: _remote_status(remote, queue.get(name), failures.get(name))
@@ -188,6 +192,7 @@ def _status(
     queued: QueueEntry | None,
     failure: Failure | None,
     need: Mapping[str, int],
+    saves: SavesState | None,
 ) -> PresetStatus:
     states = sorted((i.state for i in instances), key=_MOST_ALIVE_FIRST.index)
     holdup = queued.holdup if queued is not None else None
@@ -202,7 +207,12 @@ def _status(
         holdup=_HELD_UP.get(holdup, "") if holdup is not None else "",
         running=tuple(map(_running, instances)),
         need=need,
+        saved=_saved(saves) if saves is not None else None,
     )
+
+
+def _saved(saves: SavesState) -> Saved:
+    return Saved(saves.files, saves.bytes, saves.hits, saves.seconds)
 
 
 def _failure(failure: Failure | None) -> str:

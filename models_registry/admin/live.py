@@ -9,7 +9,7 @@ from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
 from models_registry import ports
-from models_registry.admin.base import badge
+from models_registry.admin.base import badge, mebibytes
 from models_registry.ports import PresetStatus
 
 UNLOADED = PresetStatus(state="unloaded")
@@ -65,6 +65,17 @@ def badges(status: PresetStatus) -> SafeString:
         failed = "left alone" if status.state == "remote" else "last load failed"
         told.append(badge(failed, "bad"))
     return format_html_join(" ", "{}", ((each,) for each in told))
+
+
+def saved_told(status: PresetStatus) -> str:
+    """What is saved of its conversations; empty where nothing is, nor was."""
+    saved = status.saved
+    if saved is None:
+        return ""
+    words = f"{saved.files} in {mebibytes(saved.bytes)}"
+    if saved.hits:
+        words += f"; {saved.hits} came back and were spared {saved.seconds:,.1f} s of reading"
+    return f"{words}."
 
 
 _REASONS = {

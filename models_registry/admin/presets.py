@@ -164,6 +164,7 @@ class PresetAdmin(PresetListAdmin):
             "preset": preset,
             "status": status,
             "failure": live.failure_told(status),
+            "saved": live.saved_told(status),
             "badges": state_told(status, pinned=preset.pinned),
             "away": statuses.away,
             "measured": measured,

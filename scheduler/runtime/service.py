@@ -113,11 +113,7 @@ class SchedulerService:
             record=record,
             note=self._event_log,
             measures=measures,
-            limiting=Limiting(
-                clock,
-                journal=BudgetJournal(config.var / BUDGETS),
-                answer_tokens=config.answer_tokens,
-            ),
+            limiting=_limiting(config, clock),
         )
         if devices is not None:
             self.owner.memory.watch = DeviceWatch(devices, ours=self._pids, told=self._devices_seen)
@@ -290,6 +286,11 @@ class SchedulerService:
                     self.operations.load_on_startup(name, lambda answer: _say_refused(answer))
 
         self.owner.post(load)
+
+
+def _limiting(config: SchedulerConfig, clock: Callable[[], float]) -> Limiting:
+    journal = BudgetJournal(config.var / BUDGETS)
+    return Limiting(clock, journal=journal, answer_tokens=config.answer_tokens)
 
 
 def _save_store(config: SchedulerConfig) -> SaveStore | None:

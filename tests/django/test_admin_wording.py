@@ -9,11 +9,19 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from models_registry.admin.live import saved_told
 from models_registry.models import Preset
-from models_registry.ports import Running
+from models_registry.ports import PresetStatus, Running
 from scheduler.models import DecisionRecord
 from scheduler.ports import statuses_of
-from scheduler.protocol import Failure, HoldupName, InstanceState, QueueEntry, SnapshotState
+from scheduler.protocol import (
+    Failure,
+    HoldupName,
+    InstanceState,
+    QueueEntry,
+    SavesState,
+    SnapshotState,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -66,6 +74,16 @@ def test_a_status_tells_of_every_instance_where_it_is_and_what_it_takes() -> Non
     assert status.running == (
         Running(3, "loaded", "whole", {"CUDA0": 31}, 8192, "it fits", {"CUDA0": 1}, {"CUDA0": 2}),
     )
+
+
+def test_a_status_tells_what_is_saved_of_conversations_and_what_that_was_good_for() -> None:
+    saves = [SavesState("a", 3, 99 << 20, 7, 5, 0, 0.0), SavesState("b", 1, 1 << 20, 2, 2, 2, 12.3)]
+
+    told = statuses_of(SnapshotState(1, 0, 4, False, [], [], [], saves=saves))
+
+    assert saved_told(told["a"]) == "3 in 99.0 MiB."
+    assert saved_told(told["b"]) == ("1 in 1.0 MiB; 2 came back and were spared 12.3 s of reading.")
+    assert saved_told(PresetStatus("loaded")) == ""
 
 
 @pytest.mark.parametrize("holdup", get_args(HoldupName))

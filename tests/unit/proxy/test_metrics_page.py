@@ -11,7 +11,9 @@ from proxy.metrics.noting import count_records
 from proxy.metrics.page import page
 from proxy.usage.record import Record
 from scheduler.memory_states import DevicesState, DeviceState
-from scheduler.protocol import InstanceState, QueueEntry, SnapshotState
+from scheduler.protocol import InstanceState, QueueEntry, SavesState, SnapshotState
+from scheduler.runtime.kv_saves.counting import Counting
+from scheduler.runtime.kv_saves.store import Kind, Save
 from scheduler.runtime.tallied_record import ENDS, LOAD_SECONDS, STARTS
 from scheduler.tally import SECONDS, Tallied, Tally
 
@@ -48,6 +50,27 @@ def live(**changed) -> SnapshotState:
         "failures": [],
     }
     return SnapshotState(**{**fields, **changed})
+
+
+def test_what_is_saved_of_conversations_is_told_by_model():
+    saves = [SavesState("a", 3, 99, 7, 5, 4, 25.1)]
+    tally = Tally()
+    counting = Counting(tally)
+    save = Save("x", Kind("a", "m", "k"), "t", True, 300, 99, 0, (), 3.0, 0.0)
+    counting.saved([save])
+    counting.restored([save])
+    counting.came_back(save, 0.5)
+    counting.dropped(save, "room")
+    told = read(page(tally.whole(), live(saves=saves), devices(), []))
+
+    model = ("model", "a")
+    assert told["corral_kv_saves", (model,)] == 3
+    assert told["corral_kv_saves_bytes", (model,)] == 99
+    assert told["corral_kv_saved_bytes_total", (model,)] == 99
+    assert told["corral_kv_restored_total", (model,)] == 1
+    assert told["corral_kv_hit_tokens_total", (model,)] == 300
+    assert told["corral_kv_spared_seconds_total", (model,)] == 2.5
+    assert told["corral_kv_saves_dropped_total", (model, ("reason", "room"))] == 1
 
 
 def devices() -> DevicesState:
