@@ -21,6 +21,7 @@ from proxy.content.redacting import patterns_in
 from routerproj.admin_look import UNFOLD as UNFOLD
 from routerproj.databases import database_settings
 from routerproj.environment import Environment
+from routerproj.kv_settings import kv_budget, kv_rule
 from routerproj.login_settings import *  # noqa: F403
 from routerproj.logs import LEVELS, levels_in, logging_config, secrets_in
 from routerproj.ollama_environment import ollama_defaults
@@ -163,15 +164,8 @@ CORRAL_MEMORY_MARGIN = env.checked(
 """MiB that stay free on each device, or `CUDA0=512, Host=2048`. Above what the admin says."""
 CORRAL_CACHE_RAM = env.whole("CORRAL_CACHE_RAM", default=512)
 """MiB of read prompts that a child keeps on the host (--cache-ram)."""
-CORRAL_KV_SAVES = env.optional_whole("CORRAL_KV_SAVES", most=2**60)
-"""Bytes of conversations that are saved when their model has to go; None: 8 GiB, or a twentieth of
-what is free on that disk; 0: nothing is saved."""
-CORRAL_KV_SAVE_WAIT = env.seconds("CORRAL_KV_SAVE_WAIT", default=1.0)
-"""How long the end of an instance may wait for what is saved of it."""
-CORRAL_KV_SAVE_TOKENS = env.whole("CORRAL_KV_SAVE_TOKENS", default=256, least=1)
-"""A conversation of fewer tokens is read again."""
-CORRAL_KV_ISOLATION = env.flag("CORRAL_KV_ISOLATION", default=False)
-"""What is saved of a team is restored for that team only."""
+CORRAL_KV_SAVES = kv_budget(env)
+CORRAL_KV_RULE = kv_rule(env)
 CORRAL_CONTEXT_PER_SLOT = env.whole(
     "CORRAL_CONTEXT_PER_SLOT", default=8192, least=256, most=2**31 - 1
 )

@@ -68,11 +68,7 @@ def scheduler_config() -> SchedulerConfig:
         answer_timeout_seconds=settings.CORRAL_ANSWER_TIMEOUT,
         answer_tokens=settings.CORRAL_ANSWER_TOKENS,
         kv_saves_bytes=settings.CORRAL_KV_SAVES,
-        kv_saves=KvRule(
-            wait_seconds=settings.CORRAL_KV_SAVE_WAIT,
-            least_tokens=settings.CORRAL_KV_SAVE_TOKENS,
-            isolated=settings.CORRAL_KV_ISOLATION,
-        ),
+        kv_saves=settings.CORRAL_KV_RULE,
         event_log=settings.CORRAL_EVENT_LOG,
         trust_trace_context=settings.CORRAL_TRUST_TRACE_CONTEXT,
     )
