@@ -1,7 +1,7 @@
 """The measurements behind the speed claims: each writes its section of results.md.
 
-python -m benchmarks [proxy_overhead] [swap_time] [decision_time] [starvation]
-                     [indexing] [--rounds 5] [--seconds 2]
+python -m benchmarks [proxy_overhead] [swap_time] [returning_conversation] [decision_time]
+                     [starvation] [indexing] [--rounds 5] [--seconds 2]
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from benchmarks.results import write_section
 QUESTIONS = (
     "proxy_overhead",
     "swap_time",
+    "returning_conversation",
     "decision_time",
     "starvation",
     "indexing",

@@ -30,6 +30,7 @@ from tests.support.tiny_model import real_model, tiny_model
 
 STAND_IN = ROOT / "benchmarks" / "fast_upstream.py"
 START_SECONDS = 60
+SAVES = "--slot-save-path"
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,10 @@ class ChildCommand:
     def of(cls, child: Process) -> ChildCommand:
         variables = Path(f"/proc/{child.pid}/environ").read_bytes().split(b"\0")
         pairs = (os.fsdecode(variable).partition("=") for variable in variables if variable)
-        return cls(child.argv, {name: value for name, _, value in pairs})
+        argv = list(child.argv)
+        if SAVES in argv:  # a folder that goes with the child
+            del argv[argv.index(SAVES) : argv.index(SAVES) + 2]
+        return cls(tuple(argv), {name: value for name, _, value in pairs})
 
     def at(self, host: str, port: int = 1) -> list[str]:
         argv = list(self.argv)
@@ -119,7 +123,7 @@ def llama_cpp_router(folder: Path, child: str, *args: str) -> Iterator[Subject]:
     command = [str(program), "--host", "127.0.0.1", "--port", str(port), "--no-ui"]
     command += ["--models-dir", str(folder / "models"), "--threads-http", "256", "-t", "1", *args]
     with process(command, clean_environment() | libraries) as router:
-        eventually(lambda: _is_up(port), "the router answers", START_SECONDS)
+        eventually(lambda: is_up(port), "the router answers", START_SECONDS)
         if child == "stand-in":
             program.rename(folder / "router")
             _stand_in(folder)
@@ -129,7 +133,7 @@ def llama_cpp_router(folder: Path, child: str, *args: str) -> Iterator[Subject]:
         yield Subject("llama.cpp's router", port, fresh=True, pids=pids)
 
 
-def _is_up(port: int) -> bool:
+def is_up(port: int) -> bool:
     with contextlib.suppress(OSError):
         return Client(port, "").request("GET", "/health", timeout=5).status == 200
     return False

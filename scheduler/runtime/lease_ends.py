@@ -70,7 +70,7 @@ class LeaseEnds:
             if unanswered:
                 self._owner.limiting.fail(request)
             run = asked.run if asked is not None else None
-            if asked is not None and isinstance(run, InstanceRun):
+            if asked is not None and asked.kind is not Kind.GET and isinstance(run, InstanceRun):
                 self._saves.ended(run, asked.tenant, context, cached)
             if run is None:
                 answer(None)

@@ -18,16 +18,20 @@ Message = dict[str, str]
 
 @pytest.fixture(scope="module")
 def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """Room for one child. `alpha` and `twin` have the same weights; of `plain` nothing is saved."""
+    """Room for one child. All but `beta` have the same weights; of `plain` nothing is saved, and
+    `sleepy` falls asleep."""
     folder: Path = tmp_path_factory.mktemp("kv-saves")
     same = {"seed": 1}
-    models = {"alpha": same, "twin": same, "plain": same, "beta": {"seed": 2}}
+    models = {"alpha": same, "twin": same, "plain": same, "sleepy": same, "beta": {"seed": 2}}
     with gateway(folder, args=["--models-max", "1", "-np", "1"], models=models) as running:
         running.django(
             "from models_registry.models import Preset\n"
-            "plain = Preset.objects.get(name='plain')\n"
-            "plain.extra_options = 'kv-saves = off'\n"
-            "plain.full_clean(); plain.save()"
+            "for name, fields in {\n"
+            "    'plain': {'extra_options': 'kv-saves = off'}, 'sleepy': {'sleep_idle': 1},\n"
+            "}.items():\n"
+            "    preset = Preset.objects.get(name=name)\n"
+            "    vars(preset).update(fields)\n"
+            "    preset.full_clean(); preset.save()"
         )
         yield running
 
@@ -68,6 +72,16 @@ def test_the_next_turn_after_an_eviction_is_the_one_of_a_model_that_was_never_ev
     assert went_on == expected
     counted = eventually(lambda: saves_of(narrow, "alpha").get("hits"), "the hit is counted")
     assert counted == 1
+
+
+def test_the_next_turn_after_a_sleep_goes_on_as_well(narrow: Gateway) -> None:
+    begun, _ = turn(narrow, "sleepy", conversation("nights"))
+    eventually(lambda: narrow.models()["sleepy"] == "sleeping", "it sleeps")
+    pid = narrow.child_of("sleepy").pid
+    _, came_back = turn(narrow, "sleepy", begun)
+
+    assert came_back["prompt_n"] < 40
+    assert narrow.child_of("sleepy").pid == pid
 
 
 def test_it_outlives_the_gateways_scheduler(narrow: Gateway) -> None:

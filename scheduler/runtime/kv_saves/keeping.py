@@ -60,9 +60,15 @@ class _Child:
     seen: dict[int, int | None] = field(default_factory=dict)
     awaited: dict[str, tuple[Save, float]] = field(default_factory=dict)
     """Restored and not come back for yet, with the seconds that it took."""
-    is_used: bool = False
-    """Since its slots were last saved."""
+    begun: int = 0
+    """Requests of which the end was not told."""
+    has_written: bool = False
+    """Since its slots were last saved a request may have written what is worth it."""
     before_sleep: asyncio.TimerHandle | None = None
+
+    @property
+    def may_be_worth_it(self) -> bool:
+        return self.has_written or self.begun > 0
 
 
 class KvSaves:
@@ -141,7 +147,7 @@ class KvSaves:
         """A request of the tenant goes to it."""
         if (child := self._children.get(run.instance)) is not None:
             child.writers.given(tenant)
-            child.is_used = True
+            child.begun += 1
 
     def ended(self, run: InstanceRun, tenant: str, tokens: int | None, cached: int | None) -> None:
         """A request has ended, of so many tokens with its answer, of which `cached` were there."""
@@ -149,6 +155,8 @@ class KvSaves:
         if child is None:
             return
         self._save_before_sleep(run, child)
+        child.begun -= 1
+        child.has_written |= tokens is None or tokens >= self._rule.least_tokens
         if tokens is None:
             return
         child.writers.stated(tenant, tokens)
@@ -164,9 +172,15 @@ class KvSaves:
 
     def _before_exit(self, run: InstanceRun) -> Coroutine[Any, Any, None] | None:
         child = self._children.get(run.instance)
-        if child is None or not child.is_used or not run.serves:
+        if child is None or not child.may_be_worth_it or not self._could_be_restored(run, child):
             return None
         return self._save(run, child)
+
+    def _could_be_restored(self, run: InstanceRun, child: _Child) -> bool:
+        """Not of one that sleeps, and not of one whose preset has been edited or removed."""
+        spec = self._owner.offer.specs.get(run.spec.preset)
+        is_offered = spec is not None and kind_of(spec, run.grant).made == child.kind.made
+        return run.serves and is_offered
 
     def _save_before_sleep(self, run: InstanceRun, child: _Child) -> None:
         """A child that falls asleep asks nobody. So it is saved half-way there, if it is still
@@ -180,12 +194,13 @@ class KvSaves:
 
     def _save_idle(self, run: InstanceRun, child: _Child) -> None:
         instance = self._owner.planner.instances.get(run.instance)
-        if child.is_used and run.serves and instance is not None and not instance.leases:
+        is_worth_it = child.has_written and self._could_be_restored(run, child)
+        if is_worth_it and instance is not None and not instance.leases:
             self._begin(self._save(run, child))
 
     async def _save(self, run: InstanceRun, child: _Child) -> None:
         """Within the time that an exit may wait. What has been written by then is kept."""
-        child.is_used = False
+        child.has_written = False
         begun = self._clock()
         written: list[Written] = []
         try:
@@ -255,8 +270,9 @@ class KvSaves:
             self._tell_dropped(dropped)
             if save is not None:
                 saves.append(save)
-        names = self._owner.offer.specs.keys()
-        self._tell_dropped(await self._in_thread(self._store.keep_presets, frozenset(names)))
+        if self._owner.offer.known:
+            names = frozenset(self._owner.offer.specs)
+            self._tell_dropped(await self._in_thread(self._store.keep_presets, names))
         await self._count_files()
         if saves:
             self.counting.saved(saves)

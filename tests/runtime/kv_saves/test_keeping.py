@@ -89,6 +89,29 @@ async def test_a_short_conversation_is_not_worth_it(tmp_path):
         await saved.swap()
 
         assert saved.slots.saved == []
+        assert saved.slots.looks == 0
+
+
+async def test_of_a_request_that_nobody_has_counted_the_slot_is_looked_at(tmp_path):
+    async with saving(tmp_path) as saved:
+        asking = saved.stage.ask("a", tenant="t")
+        await asking.run()
+        saved.slots.read(LONG)
+        asking.release()
+        await saved.stage.owner.caught_up()
+        await saved.swap()
+
+        assert saved.slots.saved == [LONG]
+
+
+async def test_a_slot_that_holds_little_is_not_worth_it(tmp_path):
+    async with saving(tmp_path) as saved:
+        run = await saved.turn(LONG)
+        saved.slots.read(SHORT)
+        await saved.swap()
+
+        assert saved.slots.saved == []
+        assert run.instance == 1
 
 
 async def test_a_slot_that_still_works_is_left_alone(tmp_path):
@@ -254,6 +277,25 @@ async def test_a_folder_that_cannot_be_made_is_said_once_and_nothing_is_saved(tm
 
         assert "--slot-save-path" not in run.spec.argv
         assert len([r for r in caplog.records if "not saved" in r.getMessage()]) == 1
+
+
+async def test_of_an_edited_preset_nothing_is_saved_that_could_not_be_restored(tmp_path):
+    async with saving(tmp_path) as saved:
+        await saved.turn(LONG)
+        saved.stage.offers(saved_preset("a", fingerprint="edited"), preset("b"), revision=2)
+        await saved.swap()
+
+        assert saved.slots.saved == []
+
+
+async def test_what_was_saved_of_a_preset_goes_with_it(tmp_path):
+    async with saving(tmp_path, saved_preset("a"), saved_preset("b")) as saved:
+        await saved.turn(LONG)
+        await saved.swap()
+        await saved.turn([7] * 300, name="b")
+        saved.stage.offers(saved_preset("b"), preset("c"), revision=2)
+        await saved.swap("c")
+        await until(lambda: [save.kind.preset for save in saved.store] == ["b"])
 
 
 def asleep(saved):
