@@ -57,6 +57,9 @@ UNFOLD: dict[str, Any] = {
             "950": "oklch(23.5% .038 194)",
         }
     },
+    "ACCOUNT": {
+        "navigation": [{"title": "Your keys and usage", "link": reverse_lazy("account:home")}]
+    },
     "SIDEBAR": {
         "show_search": True,
         "show_all_applications": False,
@@ -96,6 +99,11 @@ UNFOLD: dict[str, Any] = {
                     _page("Members", "group_add", "proxy.membership"),
                     _page("Limits", "speed", "proxy.limit"),
                     _page("API keys", "key", "proxy.apikey"),
+                    {
+                        "title": "Your own keys",
+                        "icon": "account_circle",
+                        "link": reverse_lazy("account:home"),
+                    },
                     _page("Users", "person", "auth.user"),
                     _page("Groups", "badge", "auth.group"),
                 ],

@@ -13,6 +13,7 @@ from proxy.account import urls as account
 from routerproj.api import urls as management
 
 handler404 = "routerproj.not_found.not_found"
+handler500 = "routerproj.broken.broken"
 
 has_sign_on = settings.CORRAL_OIDC is not None and not settings.PAGELESS
 sign_on = import_module("routerproj.sign_on.urls").urlpatterns if has_sign_on else []
