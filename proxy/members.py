@@ -29,6 +29,10 @@ def memberships_of(user: User) -> Iterable[Membership]:
 
 def teams_led_by(user: User) -> frozenset[int]:
     """The primary keys of the teams in which they are a lead."""
+    return teams_led_by_id(user.pk)
+
+
+def teams_led_by_id(user: int) -> frozenset[int]:
     rows = Membership.objects.filter(user=user, role=Membership.Role.LEAD)
     return frozenset(rows.values_list("team_id", flat=True))
 

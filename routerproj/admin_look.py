@@ -106,6 +106,7 @@ UNFOLD: dict[str, Any] = {
                     },
                     _page("Users", "person", "auth.user"),
                     _page("Groups", "badge", "auth.group"),
+                    _page("Audit trail", "history_edu", "models_registry.auditrecord"),
                 ],
             },
         ],

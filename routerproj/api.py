@@ -16,6 +16,7 @@ from models_registry.rest import api as registry
 from models_registry.rest import import_api as importing
 from models_registry.rest import sharing_api as sharing
 from proxy.rest import api as access
+from proxy.rest.audit_api import audit
 from proxy.rest.limits_api import limits
 from proxy.rest.members_api import members
 from proxy.usage_pages import api as usage
@@ -62,6 +63,7 @@ api.add_router("/teams", access.teams)
 api.add_router("/members", members)
 api.add_router("/usage", usage.usage)
 api.add_router("/limits", limits)
+api.add_router("/audit", audit)
 api.add_router("", scheduler.live)
 
 urls = in_our_shape(api.urls)

@@ -144,6 +144,8 @@ CORRAL_EVENT_LOG = env.flag("CORRAL_EVENT_LOG", default=False)
 """Write every event of the scheduler under logs/, to be replayed."""
 CORRAL_RECORD_DAYS = env.whole("CORRAL_RECORD_DAYS", default=30, least=1)
 """Days for which the record of instances and decisions is kept."""
+CORRAL_AUDIT_DAYS = env.whole("CORRAL_AUDIT_DAYS", default=365, least=1, most=36500)
+"""What is older, `manage.py audit --prune` removes; nothing goes by itself."""
 CORRAL_USAGE_DAYS = env.whole("CORRAL_USAGE_DAYS", default=90, least=1, most=3650)
 """Days for which single requests are kept, today being one of them."""
 CORRAL_USAGE_HOUR_DAYS = env.whole("CORRAL_USAGE_HOUR_DAYS", default=400, least=1, most=36500)
@@ -351,16 +353,6 @@ DATABASES = {"default": database_settings(env.text("DATABASE_URL"), CORRAL_VAR)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
-
-AUTH_PASSWORD_VALIDATORS = [
-    {"NAME": f"django.contrib.auth.password_validation.{name}"}
-    for name in (
-        "UserAttributeSimilarityValidator",
-        "MinimumLengthValidator",
-        "CommonPasswordValidator",
-        "NumericPasswordValidator",
-    )
-]
 
 AXES_ENABLED = CORRAL_LOGIN_TRIES > 0
 AXES_FAILURE_LIMIT = CORRAL_LOGIN_TRIES

@@ -7,6 +7,7 @@ from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
 from models_registry import measurements
+from models_registry.admin.audit import AuditRecordAdmin as AuditRecordAdmin
 from models_registry.admin.base import (
     NOTHING,
     ReadOnlyAdmin,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
-from django.db.models import JSONField, TextField
+from django.db.models import JSONField, Model, TextField
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
@@ -14,6 +15,7 @@ from django.utils.safestring import SafeString
 from unfold.widgets import UnfoldAdminTextareaWidget
 
 from models_registry.admin.object_field import ObjectField
+from models_registry.audit.watched import type_of
 from models_registry.model_paths import files_state
 from models_registry.models import ModelFile
 
@@ -46,6 +48,15 @@ class CorralAdmin(_Admin):
         if field is not None and "`" in field.help_text:
             field.help_text = with_code(str(field.help_text))
         return field
+
+    def render_change_form(
+        self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        """With a link to what the audit trail has of the row."""
+        row = context.get("original")
+        if row is not None and request.user.has_perm("models_registry.view_auditrecord"):
+            context["audit_url"] = audit_url(row)
+        return super().render_change_form(request, context, *args, **kwargs)
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
@@ -93,6 +104,15 @@ class ReadOnlyAdmin(CorralAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: object = None) -> bool:
         return False
+
+
+def audit_url(row: Model) -> str:
+    """Empty for what the audit trail does not watch."""
+    found = type_of(type(row))
+    if not found:
+        return ""
+    query = urlencode({"object_type": found, "object_id": row.pk})
+    return f"{reverse('admin:models_registry_auditrecord_changelist')}?{query}"
 
 
 def may_do_everything(request: HttpRequest) -> bool:

@@ -15,6 +15,7 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from models_registry.access import asker_of
+from models_registry.csv_rows import Row
 from models_registry.shapes import Page, Paged
 from proxy.models import UsageRecord
 from proxy.rollups.figures import TIMES
@@ -42,7 +43,7 @@ from proxy.usage_pages.schemas import (
     latency,
     told,
 )
-from proxy.usage_pages.tables import Row, csv_answer, in_pieces
+from proxy.usage_pages.tables import csv_answer, in_pieces
 
 usage = Router(tags=["usage"], auth=NeedsSight())
 

@@ -5,34 +5,16 @@ Each piece is a query of its own, so that no reader, however slow, keeps a state
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db.models import Q, QuerySet
 from django.http import StreamingHttpResponse
 
-Row = Sequence[Any]
+from models_registry.csv_rows import Row, csv_of
 
 AT_ONCE = 1000
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%")
-
-
-def cell(value: Any) -> Any:
-    """A text that a spreadsheet would take for a formula is marked as text: whoever may write a
-    model's name into a request would otherwise run something on the desk of who counts them."""
-    if isinstance(value, str) and value.startswith(_FORMULA):
-        return f"'{value}"
-    return "" if value is None else value
-
-
-def csv_of(rows: Iterable[Row]) -> bytes:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerows([cell(value) for value in row] for row in rows)
-    return text.getvalue().encode()
 
 
 def csv_answer(name: str, head: Row, pieces: Iterator[list[Row]]) -> StreamingHttpResponse:

@@ -43,6 +43,7 @@ async def test_a_failed_load_is_told_with_its_words():
         assert statuses["a"].failure == "failed_to_load: no such tensor"
 
 
+@pytest.mark.django_db(transaction=True)
 async def test_loading_and_unloading_reach_the_scheduler():
     async with serving() as (stage, socket):
         registry_side = ControlSocketScheduler(socket)

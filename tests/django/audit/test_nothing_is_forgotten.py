@@ -72,6 +72,7 @@ def test_every_set_of_a_watched_table_is_watched() -> None:
 PAST_THE_SIGNALS = {
     "models_registry/audit/watching.py updated": "records it",
     "models_registry/audit/writing.py _insert": "the trail itself",
+    "models_registry/audit/pruning.py prune": "records it",
     "models_registry/audit/triggers.py install": "no rows",
     "models_registry/audit/triggers.py remove": "no rows",
     "models_registry/audit/triggers.py missing": "no rows",
@@ -100,6 +101,7 @@ PAST_THE_SIGNALS = {
     "proxy/usage/rows.py insert_contents": "usage",
     "proxy/usage/rows.py insert_rows": "usage",
     "routerproj/database_checks.py _unfit": "no rows",
+    "routerproj/sign_on_rows.py let_go": "which account is whose elsewhere; the user is recorded",
     "routerproj/postgresql/base.py set_autocommit": "no rows",
     "scheduler/runtime/recorder.py _close_open_rows": "the record of instances",
     "scheduler/runtime/recorder.py _write": "the record of instances",
