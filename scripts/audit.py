@@ -3,8 +3,8 @@
     python scripts/audit.py            a hole ends with 1; a service that cannot be asked is said
     python scripts/audit.py --strict   that ends with 1 as well
 
-pip-audit and npm ask the services behind PyPI and npm's registry. Where these are out of reach nothing
-was audited, and that is what it says.
+pip-audit and npm ask the services behind PyPI and npm's registry. Where these are out of reach
+nothing was audited, and that is what it says.
 """
 
 from __future__ import annotations
@@ -83,9 +83,8 @@ def _python() -> Verdict | str:
 
 
 def _javascript() -> Verdict | str:
-    said = _json_of(
-        ["npm", "audit", "--package-lock-only", "--json", "--fetch-retries=0"], JAVASCRIPT
-    )
+    command = ["npm", "audit", "--package-lock-only", "--json", "--fetch-retries=0"]
+    said = _json_of(command, JAVASCRIPT)
     if isinstance(said, dict) and "metadata" not in said:
         return str(said.get("message", "npm gives no reason"))[:200]
     return said if isinstance(said, str) else javascript_verdict(said)

@@ -18,7 +18,7 @@ from scripts.lock import LOCKS, locked  # noqa: E402  (found by the line above)
 DOCUMENT = ROOT / "docs" / "licences.md"
 SERVED = ("serve.txt", "engine.txt", "postgres.txt", "demo.txt")
 ALLOWED = frozenset(
-    [
+    {
         "0BSD",
         "AFL-2.1",
         "Apache-2.0",
@@ -39,7 +39,7 @@ ALLOWED = frozenset(
         "Unlicense",
         "ZPL-2.1",
         "Zlib",
-    ]
+    }
 )
 """Those that ask for no more than that their text is passed on (MPL-2.0: and their own files'
 source)."""
@@ -106,9 +106,10 @@ def document() -> str:
 HEAD = [
     "# Licences of what Corral runs on",
     "",
-    "Written by `make licences` from what the packages say of themselves, for those of locks/serve.txt, engine.txt,",
-    "postgres.txt and demo.txt. Their versions are in locks/. A test holds that each licence is one of an allowed list",
-    "(`scripts/licences.py`), also of what only the tests need. llama.cpp, inside llama-cpp-python, is MIT.",
+    "Written by `make licences` from what the packages say of themselves, for those of",
+    "locks/serve.txt, engine.txt, postgres.txt and demo.txt; versions are there. A test holds that",
+    "each licence is on a list (`scripts/licences.py`), also of what only the tests need.",
+    "llama.cpp, which is inside llama-cpp-python, is MIT.",
     "",
     "| package | licence |",
     "|---|---|",

@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parents[3]
 JAVASCRIPT = ROOT / "tests/e2e/clients/javascript/package-lock.json"
 ANEW = "run `make lock`, and `make licences`"
 OF_SETUPTOOLS = (
-    "import os; var = 'SETUPTOOLS_USE_DISTUTILS'; enabled = os.environ.get(var, 'local') == 'local';"
-    " enabled and __import__('_distutils_hack').add_shim();"
+    "import os; var = 'SETUPTOOLS_USE_DISTUTILS'; enabled = os.environ.get(var, 'local') == "
+    "'local'; enabled and __import__('_distutils_hack').add_shim();"
 )
 
 
