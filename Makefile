@@ -38,7 +38,7 @@ check: setup-dev
 	.venv/bin/lint-imports
 	CORRAL_VAR=tests/.cache/check $(PYTHON) manage.py check
 	CORRAL_VAR=tests/.cache/check $(PYTHON) manage.py makemigrations --check --dry-run
-	$(PYTHON) scripts/audit.py
+	$(PYTHON) -m scripts.audit
 
 test: check
 	@$(PYTHON) scripts/tests.py $(ARGS)
@@ -50,16 +50,16 @@ format: setup-dev
 # No setup before it: that refuses what the locks do not hold yet.
 lock:
 	@$(PYTHON) -m uv --version >/dev/null 2>&1 || $(PYTHON) -m pip install -q --require-hashes --no-deps -r locks/test.txt
-	@$(PYTHON) scripts/lock.py $(ARGS)
+	@$(PYTHON) -m scripts.lock $(ARGS)
 
 audit: setup-dev
-	@$(PYTHON) scripts/audit.py $(ARGS)
+	@$(PYTHON) -m scripts.audit $(ARGS)
 
 licences: setup-dev
-	@$(PYTHON) scripts/licences.py
+	@$(PYTHON) -m scripts.licences
 
 sbom: setup-dev
-	@$(PYTHON) scripts/sbom.py
+	@$(PYTHON) -m scripts.sbom
 
 bench: setup-dev
 	$(PYTHON) -m benchmarks $(ARGS)

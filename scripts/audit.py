@@ -1,7 +1,7 @@
 """Are there known holes in what locks/ and package-lock.json hold? (`make audit`)
 
-    python scripts/audit.py            a hole ends with 1; a service that cannot be asked is said
-    python scripts/audit.py --strict   that ends with 1 as well
+    python -m scripts.audit            a hole ends with 1; a service that cannot be asked is said
+    python -m scripts.audit --strict   that ends with 1 as well
 
 pip-audit and npm ask the services behind PyPI and npm's registry. Where these are out of reach
 nothing was audited, and that is what it says.

@@ -11,9 +11,7 @@ from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from scripts.lock import LOCKS, locked  # noqa: E402  (found by the line above)
+from scripts.lock import LOCKS, locked
 
 DOCUMENT = ROOT / "docs" / "licences.md"
 SERVED = ("serve.txt", "engine.txt", "postgres.txt", "demo.txt")

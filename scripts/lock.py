@@ -1,8 +1,8 @@
 """Writes locks/: what requirements*.txt name and all that it brings along, each with the hashes of
 its files (`make lock`, after a change of those files).
 
-    python scripts/lock.py             versions that are locked already stay
-    python scripts/lock.py --upgrade   those that nothing pins are the newest
+    python -m scripts.lock             versions that are locked already stay
+    python -m scripts.lock --upgrade   those that nothing pins are the newest
 
 Setting up installs from the locks alone (scripts/setup.sh): pip takes no file that is not in them.
 """

@@ -14,10 +14,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from scripts.licences import licence_of  # noqa: E402  (found by the line above)
-from scripts.lock import LOCKS  # noqa: E402
+from scripts.licences import licence_of
+from scripts.lock import LOCKS
 
 PARTS = ("serve.txt", "engine.txt", "postgres.txt")
 LLAMA_CPP = {
