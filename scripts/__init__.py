@@ -1,1 +1,1 @@
-"""What sets a machine up, tests it and tells what it is made of: each is run by a target of make."""
+"""What sets a machine up, tests it and tells what it is made of: targets of make run them."""

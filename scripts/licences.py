@@ -10,8 +10,9 @@ import sys
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
 from scripts.lock import LOCKS, locked
+
+ROOT = Path(__file__).resolve().parent.parent
 
 DOCUMENT = ROOT / "docs" / "licences.md"
 SERVED = ("serve.txt", "engine.txt", "postgres.txt", "demo.txt")

@@ -13,9 +13,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
 from scripts.licences import licence_of
 from scripts.lock import LOCKS
+
+ROOT = Path(__file__).resolve().parent.parent
 
 PARTS = ("serve.txt", "engine.txt", "postgres.txt")
 LLAMA_CPP = {
