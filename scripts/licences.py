@@ -72,13 +72,13 @@ def licence_of(name: str) -> str:
     if name in OVERRIDES:
         return OVERRIDES[name]
     told = metadata(name)
-    if expression := told.get("License-Expression"):
-        return str(expression)
+    if "License-Expression" in told:
+        return told["License-Expression"]
     classifiers = [each for each in told.get_all("Classifier") or [] if "License ::" in each]
     words = [CLASSIFIED.get(each.split(" :: ")[-1], each.split(" :: ")[-1]) for each in classifiers]
     if named := [word for word in words if word and word != "OSI Approved"]:
         return " OR ".join(sorted(named))
-    field = str(told.get("License") or "").strip().splitlines()[:1]
+    field = (told["License"] if "License" in told else "").strip().splitlines()[:1]
     return SPELLINGS.get(field[0], field[0]) if field else ""
 
 
