@@ -78,7 +78,7 @@ def licence_of(name: str) -> str:
     words = [CLASSIFIED.get(each.split(" :: ")[-1], each.split(" :: ")[-1]) for each in classifiers]
     if named := [word for word in words if word and word != "OSI Approved"]:
         return " OR ".join(sorted(named))
-    field = (told["License"] if "License" in told else "").strip().splitlines()[:1]
+    field = "\n".join(told.get_all("License") or []).strip().splitlines()[:1]
     return SPELLINGS.get(field[0], field[0]) if field else ""
 
 
