@@ -1,7 +1,8 @@
 """The measurements behind the speed claims: each writes its section of results.md.
 
 python -m benchmarks [proxy_overhead] [swap_time] [returning_conversation] [decision_time]
-                     [starvation] [indexing] [--rounds 5] [--seconds 2]
+                     [starvation] [indexing] [metrics_scrape]
+                     [--rounds 5] [--seconds 2]
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ QUESTIONS = (
     "decision_time",
     "starvation",
     "indexing",
+    "metrics_scrape",
 )
 RESULTS = Path(__file__).resolve().parent / "results.md"
 

@@ -88,6 +88,17 @@ def _sample(subject: Subject, load: Load, seconds: float) -> Sample:
     return Sample(outcome, {name: cpu / outcome.answers * 1e6 for name, cpu in spent.items()})
 
 
+class CpuClock:
+    """What processes spend from here on."""
+
+    def __init__(self, pids: Sequence[int]) -> None:
+        self._pids = pids
+        self._before = _cpu_seconds(pids)
+
+    def spent(self) -> float:
+        return _cpu_seconds(self._pids) - self._before
+
+
 def _cpu_seconds(pids: Sequence[int]) -> float:
     ticks = 0
     for pid in pids:

@@ -7,9 +7,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from proxy.metrics.children import Told, families_of
-from proxy.metrics.families import COUNTS, SPREADS
+from proxy.metrics.counted import NAMES, counted
 from scheduler.protocol import DevicesState, SnapshotState
-from scheduler.tally import SECONDS, Spread, Tallied
+from scheduler.tally import Tallied
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -25,10 +25,10 @@ def page(
     from prometheus_client import CollectorRegistry, generate_latest
 
     registry = CollectorRegistry(auto_describe=False)
-    own = [*_counted(tallied), *_spread(tallied), *_instances(live), *_devices(devices)]
-    ours = frozenset(family.name for family in own)
-    registry.register(_Given(lambda: [*own, *families_of(told, ours)]))
-    return generate_latest(registry)
+    now = [*_instances(live), *_devices(devices)]
+    ours = NAMES.union(family.name for family in now)
+    registry.register(_Given(lambda: [*now, *families_of(told, ours)]))
+    return "".join(counted(tallied)).encode() + generate_latest(registry)
 
 
 class _Given:
@@ -42,35 +42,6 @@ class _Given:
 
     def collect(self) -> list[Metric]:
         return self._given()
-
-
-def _counted(tallied: Tallied) -> Iterator[Metric]:
-    from prometheus_client.core import CounterMetricFamily
-
-    for name, family in COUNTS.items():
-        metric = CounterMetricFamily(name, family.help, labels=family.labels)
-        for count in tallied.counts:
-            if count.name == name and len(count.labels) == len(family.labels):
-                metric.add_metric(count.labels, count.value)
-        yield metric
-
-
-def _spread(tallied: Tallied) -> Iterator[Metric]:
-    from prometheus_client.core import HistogramMetricFamily
-
-    for name, family in SPREADS.items():
-        metric = HistogramMetricFamily(name, family.help, labels=family.labels)
-        for spread in tallied.spreads:
-            if spread.name == name and len(spread.labels) == len(family.labels):
-                metric.add_metric(spread.labels, list(_cumulative(spread)), spread.total)
-        yield metric
-
-
-def _cumulative(spread: Spread) -> Iterator[tuple[str, float]]:
-    so_far = 0
-    for bound, number in zip((*SECONDS, float("inf")), spread.ranges, strict=True):
-        so_far += number
-        yield ("+Inf" if bound == float("inf") else f"{bound:g}"), so_far
 
 
 def _instances(live: SnapshotState) -> Iterator[Metric]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -54,3 +57,16 @@ def test_an_ordinary_key_sees_its_model_and_not_the_teams(shared: Gateway) -> No
     assert b"metrics" in whole.body
     assert one.status == 200
     assert b"llamacpp:prompt_tokens_total" in one.body
+
+
+def test_the_page_can_be_parsed_and_only_grows_while_requests_run(shared: Gateway) -> None:
+    with ThreadPoolExecutor(4) as askers:
+        asked = [askers.submit(shared.client.chat, "alpha", max_tokens=32) for _ in range(16)]
+        answered = []
+        while not all(each.done() for each in asked):
+            answered.append(figures(shared).get("corral_requests_total", {}).copy())
+
+    assert all(each.result().status == 200 for each in asked)
+    assert len(answered) > 1
+    for before, after in pairwise(answered):
+        assert all(after[labels] >= value for labels, value in before.items())

@@ -79,6 +79,14 @@ def test_an_unknown_question_is_refused(tmp_path: Path):
     assert not (tmp_path / "results.md").exists()
 
 
+def test_a_look_at_the_figures_costs_little_of_a_core(tmp_path: Path):
+    results = tmp_path / "results.md"
+
+    _run("metrics_scrape", "--steps", "1", results=results)
+
+    assert re.search(r"^\| 1 x 1 \| [\d,]+ \|( [\d.,]+ \(.*\) \|){3}$", results.read_text(), re.M)
+
+
 def _run(*arguments: str, results: Path) -> None:
     done = _start(*arguments, results=results)
     assert done.returncode == 0, done.stderr

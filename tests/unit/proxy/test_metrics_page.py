@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 
+from proxy.metrics.counted import counted
 from proxy.metrics.families import COUNTS, SPREADS
 from proxy.metrics.noting import count_records
 from proxy.metrics.page import page
@@ -175,3 +179,37 @@ def test_every_figure_has_help_a_type_and_a_name_by_the_rules():
 def test_what_the_scheduler_counts_has_its_words():
     assert {STARTS, ENDS} <= set(COUNTS)
     assert LOAD_SECONDS in SPREADS
+
+
+def test_what_was_counted_is_written_as_the_library_would_write_it():
+    odd = answered(
+        preset='a "b"\\\n{c}', team="té,=am", queue_wait=1e-9, duration=1e6, load_wait=3.0
+    )
+    figures = tallied(answered(), odd)
+    metrics = []
+    for count in figures.counts:
+        metric = CounterMetricFamily(count.name, "", labels=COUNTS[count.name].labels)
+        metric.add_metric(count.labels, count.value)
+        metrics.append(metric)
+    for spread in figures.spreads:
+        metric = HistogramMetricFamily(spread.name, "", labels=SPREADS[spread.name].labels)
+        sums = itertools.accumulate(spread.ranges)
+        bounds = [*(f"{bound:g}" for bound in SECONDS), "+Inf"]
+        metric.add_metric(spread.labels, list(zip(bounds, sums, strict=True)), spread.total)
+        metrics.append(metric)
+
+    class Given:
+        def collect(self):
+            return metrics
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Given())
+
+    assert read("".join(counted(figures)).encode()) == read(generate_latest(registry))
+
+
+def test_a_model_cannot_speak_for_what_was_counted():
+    lies = "# TYPE corral_requests_total counter\ncorral_requests_total 99\n"
+    samples = read(page(Tallied(), live(), devices(), [("a", 1, lies)]))
+
+    assert [key for key in samples if key[0] == "corral_requests_total"] == []
