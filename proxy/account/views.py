@@ -13,7 +13,8 @@ from django.contrib.auth import views as auth
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied, ValidationError
-from django.db.models import Q, QuerySet
+from django.core.paginator import Paginator
+from django.db.models import Case, Q, QuerySet, When
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse, reverse_lazy
@@ -42,6 +43,7 @@ else:
     from unfold.forms import AdminOwnPasswordChangeForm, AuthenticationForm
 
 LOGIN = reverse_lazy("account:login")
+KEYS_PER_PAGE = 50
 own_page = login_required(login_url=LOGIN)
 
 
@@ -143,6 +145,7 @@ def _page(
     request: HttpRequest, form: KeyForm, made: ApiKey | None = None, problem: str = ""
 ) -> HttpResponse:
     user = _user(request)
+    shown = Paginator(_keys(user), KEYS_PER_PAGE).get_page(request.GET.get("page"))
     context = {
         **admin.site.each_context(request),
         "title": "Your keys",
@@ -150,7 +153,8 @@ def _page(
         "problem": problem,
         "form": form,
         "memberships": _memberships(user),
-        "keys": [(key, state_of(key), _may_rotate(user, key)) for key in _keys(user)],
+        "keys": [(key, state_of(key), _may_rotate(user, key)) for key in shown],
+        "keys_page": shown,
         "usual_grace": USUAL_GRACE_HOURS,
         "second_factor_wanted": wanted(),
         **limits_now(limits_of_person(user)),
@@ -160,11 +164,12 @@ def _page(
 
 
 def _keys(user: User) -> QuerySet[ApiKey]:
-    """Their own, and those of the teams that they lead, but for such as a superuser alone gives."""
+    """Their own, which come first, and those of the teams that they lead."""
     rows = ApiKey.objects.filter(Q(user=user) | Q(team__in=teams_led_by(user)))
     rows = rows.select_related("team", "user", "replaces")
+    rows = rows.annotate(is_own=Case(When(user=user, then=0), default=1))
     return rows.prefetch_related("successors", "user__memberships", "limits").order_by(
-        "team__name", "name", "-created_at"
+        "is_own", "team__name", "name", "-created_at", "pk"
     )
 
 

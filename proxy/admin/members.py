@@ -19,6 +19,7 @@ else:
 class MembersInline(_Inline):
     model = Membership
     extra = 0
+    per_page = 25
     fields = ["user", "role"]
     autocomplete_fields = ["user"]
     verbose_name = "member"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Count, QuerySet
+from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 from django.http import HttpRequest
 
 from models_registry.admin.base import with_code
@@ -13,7 +14,7 @@ from proxy.admin.fields import NamesField, scopes_field
 from proxy.admin.limits import LimitedAdmin, LimitsInline
 from proxy.admin.members import MembersInline
 from proxy.limits.editing import limits
-from proxy.models import FOR_MEMBERS, Limit, Team
+from proxy.models import FOR_MEMBERS, ApiKey, Limit, Membership, Team
 
 
 @admin.register(Team)
@@ -33,7 +34,7 @@ class TeamAdmin(LimitedAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Team]:
         teams: QuerySet[Team] = super().get_queryset(request)
-        return teams.annotate(Count("keys", distinct=True), Count("memberships", distinct=True))
+        return teams.annotate(keys__count=_count(ApiKey), memberships__count=_count(Membership))
 
     def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
         helped = with_code(str(db_field.help_text))
@@ -52,6 +53,12 @@ class TeamAdmin(LimitedAdmin):
     @admin.display(description="members", ordering="memberships__count")
     def member_count(self, team: Any) -> int:
         return int(team.memberships__count)
+
+
+def _count(model: type[ApiKey] | type[Membership]) -> Any:
+    """Counted apart: joined, each key would be counted for each member first."""
+    own = model._default_manager.filter(team=OuterRef("pk")).order_by().values("team")
+    return Coalesce(Subquery(own.annotate(count=Count("pk")).values("count")), 0)
 
 
 ALLOWED = (
