@@ -127,7 +127,7 @@ def _turn(running: Gateway, talk: Conversation, *, is_first: bool) -> None:
         talk.returns.append(seconds + sum(float(found[1]) for found in restored if found))
         talk.found.append(timings["cache_n"] / (timings["cache_n"] + timings["prompt_n"]))
     talk.answers.append(text)
-    talk.prompts.append(f"{talk.prompts[-1]}{text}\nAnd what came then?\n")
+    talk.prompts.append(f"{talk.prompts[-1]}{text}\nGo on:")
 
 
 def _body(prompt: str) -> dict[str, Any]:

@@ -166,8 +166,8 @@ CORRAL_MEMORY_MARGIN = env.checked(
 """MiB that stay free on each device, or `CUDA0=512, Host=2048`. Above what the admin says."""
 CORRAL_CACHE_RAM = env.whole("CORRAL_CACHE_RAM", default=512)
 """MiB of read prompts that a child keeps on the host (--cache-ram)."""
-CORRAL_KV_SAVES = kv_budget(env)
-CORRAL_KV_RULE = kv_rule(env)
+CORRAL_KV_SAVES, CORRAL_KV_RULE = kv_budget(env), kv_rule(env)
+CORRAL_READ_AHEAD = env.flag("CORRAL_READ_AHEAD", default=True)
 CORRAL_CONTEXT_PER_SLOT = env.whole(
     "CORRAL_CONTEXT_PER_SLOT", default=8192, least=256, most=2**31 - 1
 )

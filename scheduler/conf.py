@@ -32,6 +32,8 @@ class SchedulerConfig:
     kv_saves_bytes: int | None = 0
     """Of conversations that are saved when their instance goes: 0: none; None: by the disk."""
     kv_saves: KvRule = field(default_factory=KvRule)
+    read_ahead: bool = False
+    """Whether files of models that somebody waits for are read into the page cache."""
     event_log: bool = False
     """Whether every event of the planner is written to a file in `log_folder`."""
     trust_trace_context: bool = False
@@ -69,6 +71,7 @@ def scheduler_config() -> SchedulerConfig:
         answer_tokens=settings.CORRAL_ANSWER_TOKENS,
         kv_saves_bytes=settings.CORRAL_KV_SAVES,
         kv_saves=settings.CORRAL_KV_RULE,
+        read_ahead=settings.CORRAL_READ_AHEAD,
         event_log=settings.CORRAL_EVENT_LOG,
         trust_trace_context=settings.CORRAL_TRUST_TRACE_CONTEXT,
     )

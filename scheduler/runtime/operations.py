@@ -51,6 +51,7 @@ from .lease_ends import LeaseEnds
 from .load_waits import load_wait
 from .memory import device_states
 from .owner import Owner
+from .read_ahead import ReadAhead
 from .refusals import refusal_of, request_unknown
 from .remote_run import refuse_remote
 from .replies import grant_of
@@ -70,12 +71,14 @@ class Operations:
         measured: Callable[[], None] = lambda: None,
         conversations: Conversations,
         saves: KvSaves | None = None,
+        read_ahead: ReadAhead | None = None,
     ) -> None:
         """`measured` is called when a measure job has told that it is done."""
         self._owner = owner
         self._resolving = Resolving(owner)
         self._measured = measured
         self.saves = saves or KvSaves(owner, ChildSlots())
+        self._read_ahead = read_ahead or ReadAhead(owner, is_on=False)
         self.leases = LeaseEnds(owner, conversations, answer_seconds, self.saves)
         self.conversations = conversations
         self.conversing = Conversing(owner, conversations)
@@ -127,6 +130,8 @@ class Operations:
                     request, preset, arrived, kind, tenant, asked.weight, priority, asked.sticky
                 )
             )
+            if self._owner.waiting.waits(request):
+                self._read_ahead.wanted(preset)
 
         def granted(got: Run | Refused) -> None:
             if (known := self._owner.waiting.get(request)) is not None:

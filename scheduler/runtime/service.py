@@ -49,6 +49,7 @@ from .offer import Offer
 from .oom_kills import OomKills, oom_kill_counter
 from .operations import Operations
 from .owner import Owner
+from .read_ahead import ReadAhead
 from .record import Record
 from .remote_run import is_remote
 from .rpc_children import grant_for_child, told_of
@@ -124,6 +125,7 @@ class SchedulerService:
             self.owner,
             conversations=Conversations(self.owner, ChildStreams(), self._kept),
             saves=self._saves,
+            read_ahead=ReadAhead(self.owner, is_on=config.read_ahead),
             models_max=config.planner.models_max,
             autoload=config.autoload,
             answer_seconds=config.answer_timeout_seconds,

@@ -97,6 +97,10 @@ class Waiting:
         """Those that somebody waits for."""
         return frozenset(asked.preset for asked in self._asked.values() if asked.run is None)
 
+    def waits_for(self, preset: str) -> bool:
+        """Whether anybody does."""
+        return any(a.run is None and a.preset == preset for a in self._asked.values())
+
     def tenants(self, preset: str) -> frozenset[str]:
         """Of those who wait for it."""
         waiting = (asked for asked in self._asked.values() if asked.run is None)

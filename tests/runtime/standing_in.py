@@ -31,6 +31,7 @@ from scheduler.runtime.limiting import Limiting
 from scheduler.runtime.offer import Offer
 from scheduler.runtime.operations import Operations
 from scheduler.runtime.owner import Note, Owner
+from scheduler.runtime.read_ahead import ReadAhead
 from scheduler.runtime.record import Entry, Started
 
 PATIENCE = 10.0
@@ -252,6 +253,7 @@ async def staged(
     keep_in: Path = Path("/nonexistent"),
     sockets: Path = Path("/nonexistent"),
     limiting: Limiting | None = None,
+    read: Callable[[Owner], ReadAhead | None] = lambda owner: None,
     save: Callable[[Owner], KvSaves] = lambda owner: KvSaves(owner, ChildSlots()),
 ) -> AsyncIterator[Stage]:
     """Ends with every stand-in ended and the owner's task over, unless it has failed."""
@@ -298,7 +300,13 @@ async def staged(
     conversations = Conversations(owner, streams, KeptStreams(keep_in))
     saves = save(owner)
     await saves.open()
-    operations = Operations(owner, models_max=models_max, conversations=conversations, saves=saves)
+    operations = Operations(
+        owner,
+        models_max=models_max,
+        conversations=conversations,
+        saves=saves,
+        read_ahead=read(owner),
+    )
     stage = Stage(owner, operations, engine, children, entries, streams)
     stage.offers(*(specs or (preset("a"), preset("b"))))
     stage.task = asyncio.create_task(owner.run())
