@@ -15,6 +15,8 @@ from django.test import Client, RequestFactory
 from models_registry.client_address import client_address, parse_proxies
 from routerproj.login_throttle import client_network
 
+pytestmark = pytest.mark.each_database
+
 PASSWORD = "long enough 7"
 LOGINS = ("/account/login/", "/admin/login/")
 

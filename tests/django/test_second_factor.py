@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.test import Client
@@ -16,7 +15,8 @@ from django_otp.plugins.otp_static.models import StaticDevice
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from proxy.account import second_factor as factor
-from routerproj.socket_sessions import person_of
+
+pytestmark = pytest.mark.each_database
 
 PASSWORD = "long enough 7"
 PAGE = "/account/second-factor/"
@@ -69,7 +69,7 @@ def test_a_session_opens_with_a_code_after_the_password(anna: User) -> None:
     assert client.get("/admin/").status_code == 200
 
 
-def test_until_then_no_page_no_program_and_no_socket_knows_them(anna: User) -> None:
+def test_until_then_no_page_and_no_program_knows_them(anna: User) -> None:
     enrol(log_in(), anna)
     client = log_in()
 
@@ -79,10 +79,6 @@ def test_until_then_no_page_no_program_and_no_socket_knows_them(anna: User) -> N
     program = client.get("/router/api/presets")
     assert program.status_code == 403
     assert "second factor" in program.json()["error"]["message"]
-    cookie = f"sessionid={client.cookies['sessionid'].value}"
-    headers = {"host": "testserver", "origin": "http://testserver", "cookie": cookie}
-    scope = {"headers": [(name.encode(), value.encode()) for name, value in headers.items()]}
-    assert async_to_sync(person_of)(scope, ("testserver",)) is None
 
 
 def test_where_it_is_required_staff_can_do_nothing_but_get_one(anna: User, required: None) -> None:

@@ -10,6 +10,7 @@ from django.contrib.sessions.backends.db import SessionStore
 from django.db import OperationalError
 from django.test import Client
 
+from proxy.account.second_factor import NEEDED, PASSED, STATE
 from routerproj.socket_sessions import person_of
 from scheduler.protocol import Refused
 
@@ -39,6 +40,19 @@ def staff() -> str:
 
 async def test_somebody_of_the_admin_is_known(staff: str) -> None:
     assert await person_of(scope(staff), HOSTS) == "ann"
+
+
+def test_whose_second_factor_is_awaited_is_nobody_yet(staff: str) -> None:
+    from asgiref.sync import async_to_sync
+
+    session = SessionStore(staff)
+    session[STATE] = NEEDED
+    session.save()
+    assert async_to_sync(person_of)(scope(staff), HOSTS) is None
+
+    session[STATE] = PASSED
+    session.save()
+    assert async_to_sync(person_of)(scope(staff), HOSTS) == "ann"
 
 
 @pytest.mark.parametrize("others", [{"staff": False}, {"staff": True, "active": False}])

@@ -139,6 +139,8 @@ def test_somebody_comes_for_the_first_time_and_makes_a_key(
     assert works(house, browser.make_key())
     assert "Admin" not in page.text
     assert browser.get("/admin/", allow_redirects=False).status_code == 302
+    browser.post("/account/logout/", {}, "/account/")
+    assert browser.get("/account/", allow_redirects=False).status_code == 302
 
 
 def test_groups_count_anew_at_each_log_in(house: Gateway, provider: StandInProvider) -> None:
