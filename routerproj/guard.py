@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any
 
+from models_registry.client_address import address_behind
 from proxy.client_socket import can_answer, closing_for, fitting, http_answer
 from proxy.log_context import LogContext, of_request
 from proxy.relay import AnswerCut
@@ -280,8 +281,10 @@ def _tell_of(scope: Scope, method: str, status: int, begun: float) -> None:
     fields = {"method": method, "path": scope["path"], "seconds": seconds}
     if status:
         fields["status"] = status
-    client = scope.get("client") or ("",)
-    access_log.info("request", extra={**fields, "client": client[0]})
+    peer, *_ = scope.get("client") or ("",)
+    forwarded = rules.first_value(scope, b"x-forwarded-for").decode("latin-1")
+    client = address_behind(peer, forwarded) or peer
+    access_log.info("request", extra={**fields, "client": client})
 
 
 async def _refuse_socket(scope: Scope, send: Send, error: Refused, identifier: str) -> None:

@@ -289,8 +289,8 @@ class Owner:
         return RemoteRun(instance, self.offer.specs[name])
 
     def _reject(self, request: RequestId, refusal: Refusal) -> None:
-        preset = self.waiting.rejected(request, refusal, self.offer.names())
-        if preset is None:
+        asked = self.waiting.rejected(request, refusal, self.offer.names())
+        if asked is None:
             return  # nobody waits for it any more
         figures = {
             "retry_after": refusal.retry_after_seconds,
@@ -299,8 +299,9 @@ class Owner:
             "granted": dict(refusal.granted),
         }
         figures = {name: figure for name, figure in figures.items() if figure}
-        self.record(Decided("reject", preset, None, str(refusal.code), figures))
-        logger.info("refuse a request for %s: %s", preset, refusal.code)
+        self.record(Decided("reject", asked.preset, None, str(refusal.code), figures))
+        code = refusal.code
+        logger.info("refuse a request for %s: %s", asked.preset, code, extra=asked.in_the_log)
 
     def _leave(self, instance: InstanceId, reason: Reason) -> InstanceRun:
         run = self.runs[instance]

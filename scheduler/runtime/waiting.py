@@ -36,6 +36,12 @@ class Asked:
     granted_at: float = 0.0
     draining: Callable[[bool], None] | None = None  # tells its holder whether the instance drains
 
+    @property
+    def in_the_log(self) -> dict[str, str]:
+        """The fields that a line about it carries."""
+        said = {"request_id": self.text, "team": str(self.tenant), "model": self.preset}
+        return {name: value for name, value in said.items() if value}
+
 
 class Waiting:
     def __init__(self) -> None:
@@ -84,14 +90,14 @@ class Waiting:
             if asked is not None and asked.draining is not None:
                 asked.draining(draining)
 
-    def rejected(self, request: RequestId, refusal: Refusal, known: Sequence[str]) -> str | None:
-        """The name of the preset that it waited for; None when it has left."""
+    def rejected(self, request: RequestId, refusal: Refusal, known: Sequence[str]) -> Asked | None:
+        """What it waited for; None when it has left."""
         asked = self._asked.get(request)
         if asked is None or asked.run is not None:
             return None
         self._forget(request)
         asked.answer(refused(refusal, asked.preset, known))
-        return asked.preset
+        return asked
 
     def presets(self) -> frozenset[str]:
         """Those that somebody waits for."""
