@@ -60,7 +60,8 @@ def let_in(request: HttpRequest, arrival: Any) -> HttpResponse:
 
 def _new_account(request: HttpRequest, arrival: Any, who: str) -> User:
     """Of a name and an address that nobody here has: nobody's account is taken over."""
-    name = str(arrival.claims.get("preferred_username") or arrival.claims.get("email") or "")
+    said = str(arrival.claims.get("preferred_username") or arrival.claims.get("email") or "")
+    name = User.normalize_username(said)  # as it will be kept: letters that look alike are one
     email = str(arrival.claims.get("email") or "")
     users = get_user_model().objects
     same_email = bool(email) and users.filter(email__iexact=email).exists()

@@ -52,8 +52,8 @@ def test_the_admin_account_can_log_in(first: Gateway) -> None:
     )
 
     first.django(
-        "from django.contrib.auth import authenticate; "
-        f"assert authenticate(username='admin', password='{password}').is_superuser"
+        "from django.contrib.auth.models import User; admin = User.objects.get(username='admin'); "
+        f"assert admin.is_superuser and admin.check_password('{password}')"
     )
 
 

@@ -317,7 +317,8 @@ def test_a_local_account_is_not_taken_over_until_somebody_says_whose_it_is(
 ) -> None:
     same_name = {**person("LOCKE", "ml"), "email": ""}
     same_address = {**person("mallory", "ml"), "email": "Locke@Example.com"}
-    for claims in (same_name, same_address):
+    looks_alike = {**person("\uff2c\uff4f\uff43\uff4b\uff45", "ml"), "email": ""}
+    for claims in (same_name, same_address, looks_alike):
         provider.person = claims
         refused = Browser(house).come()
         assert refused.status_code == 403
