@@ -25,6 +25,7 @@ class EventStream:
 
     def __init__(self, send: Send, request_id: bytes) -> None:
         self.begun = False
+        self.hears_activity = False
         self._send = send
         self._request_id = request_id
 

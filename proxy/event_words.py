@@ -34,6 +34,11 @@ def snapshot_event(models: list[Any]) -> Event:
     return _event("snapshot", "*", {"models": models})
 
 
+def activity_event() -> Event:
+    """Leases, waiters or free memory have changed: none of llama.cpp's."""
+    return _event("activity", "*")
+
+
 def download_events(
     before: Mapping[str, Any], now: Mapping[str, Any], finished: Mapping[str, bool]
 ) -> Iterator[Event]:

@@ -17,7 +17,14 @@ from django.db import Error as DatabaseError
 
 from proxy.callers import Caller
 from proxy.downloads import Downloads
-from proxy.event_words import Event, Part, download_events, events_of, snapshot_event
+from proxy.event_words import (
+    Event,
+    Part,
+    activity_event,
+    download_events,
+    events_of,
+    snapshot_event,
+)
 from proxy.watch import Cause, Watch
 from scheduler.client import ConnectionLost, SchedulerClient
 from scheduler.protocol import Happened, Refused
@@ -33,6 +40,7 @@ LOOK_AT_DOWNLOADS_SECONDS = 1.0
 ASK_AGAIN_SECONDS = 1.0
 
 NOTHING = Part()
+ACTIVITY = Part((activity_event(), ""))
 
 Models = Callable[[Caller], Awaitable[list[Any]]]
 """The entries of GET /models for a caller. Raises Refused."""
@@ -42,7 +50,10 @@ Names = Callable[[], Awaitable[Mapping[str, tuple[str, ...]]]]
 
 class Listener(Protocol):
     """Whoever hears of events. Its `tell` waits until its client has taken them; NOTHING is told
-    when nothing has happened for long."""
+    when nothing has happened for long. `hears_activity`: it is also told that leases, waiters or
+    free memory have changed, at most once a second."""
+
+    hears_activity: bool
 
     async def begin(self) -> None: ...
 
@@ -50,7 +61,8 @@ class Listener(Protocol):
 
 
 class _Reader:
-    def __init__(self) -> None:
+    def __init__(self, *, hears_activity: bool) -> None:
+        self.hears_activity = hears_activity
         self.parts: asyncio.Queue[Part] = asyncio.Queue(UNREAD)
         self.behind = False
         """It has to be told everything anew."""
@@ -102,7 +114,7 @@ class ModelEvents:
         Refused before `begin`, and Interrupted."""
         self._listen()
         await self._until_heard()
-        reader = _Reader()
+        reader = _Reader(hears_activity=listener.hears_activity)
         missed = self._missed(last)
         self._readers.add(reader)  # from here on nothing escapes it
         try:
@@ -209,12 +221,21 @@ class ModelEvents:
             self._begin_anew(happened)
         self._number = happened.number
         self._heard.set()
+        if happened.activity:
+            self._tell_activity()
+            return
         events = list(events_of(happened, self._status.get(happened.preset, "")))
         if not events:
             return
         if happened.preset:
             self._status[happened.preset] = events[-1]["data"]["status"]
         self._keep(happened.number, events)
+
+    def _tell_activity(self) -> None:
+        """Without an id, and not kept: who has missed it asks for all of it anyway."""
+        for reader in self._readers:
+            if reader.hears_activity:
+                reader.tell(ACTIVITY)
 
     def _keep(self, number: int, events: list[Event]) -> None:
         """The id is with the last of them: who has heard that has heard all."""

@@ -249,18 +249,20 @@ class Sockets:
             watch.session = client.person
         watch.queued = True  # at a stop it ends at once
         watch.key, watch.listens = caller.key, True
-        listener = _EventSocket(client)
+        asked = _asked_of_events(client.query)
+        listener = _EventSocket(client, hears_activity="activity" in asked)
         client.follow(watch, listens=True)
         events = await self._events()
         now = partial(self._keys.as_known, caller)
-        await events.tell(listener, _last_event(client.query), watch, now)
+        await events.tell(listener, asked.get("last_event_id", ""), watch, now)
 
 
 class _EventSocket:
     """A listener (proxy.events). That nothing happens needs no words: the server pings."""
 
-    def __init__(self, client: ClientSocket) -> None:
+    def __init__(self, client: ClientSocket, *, hears_activity: bool) -> None:
         self._client = client
+        self.hears_activity = hears_activity
 
     async def begin(self) -> None:
         await self._client.accept()
@@ -287,10 +289,9 @@ def _taken(client: ClientSocket, child: ChildSocket) -> str | None:
     return child.subprotocol
 
 
-def _last_event(query: bytes) -> str:
-    """The id in `?last_event_id=`; empty without one, or with one that nobody has given out."""
+def _asked_of_events(query: bytes) -> dict[str, str]:
+    """`last_event_id`, which may be one that nobody has given out, and `activity`."""
     try:
-        named = dict(parse_qsl(query.decode("ascii"), max_num_fields=MOST_FIELDS))
+        return dict(parse_qsl(query.decode("ascii"), max_num_fields=MOST_FIELDS))
     except ValueError as error:
         raise Refused("invalid_request", f"The query cannot be read: {error}.") from error
-    return named.get("last_event_id", "")

@@ -65,6 +65,19 @@ UNFOLD: dict[str, Any] = {
         "show_all_applications": False,
         "navigation": [
             {
+                "title": "Now",
+                "items": [
+                    {
+                        "title": "Live",
+                        "icon": "monitoring",
+                        "link": reverse_lazy("live:page"),
+                        "permission": lambda request: request.user.has_perm(
+                            "scheduler.view_instancerecord"
+                        ),
+                    },
+                ],
+            },
+            {
                 "title": "Models",
                 "items": [
                     _page("Presets", "tune", "models_registry.preset"),

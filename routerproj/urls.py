@@ -11,6 +11,8 @@ from django.views.generic import RedirectView
 
 from proxy.account import urls as account
 from routerproj.api import urls as management
+from routerproj.live import answer_speeds
+from scheduler.live_page.views import live_urls
 
 handler404 = "routerproj.not_found.not_found"
 handler500 = "routerproj.broken.broken"
@@ -21,6 +23,7 @@ sign_on = import_module("routerproj.sign_on.urls").urlpatterns if has_sign_on el
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),
     path("account/", include(([*account.urlpatterns, *sign_on], account.app_name))),
+    path("admin/live/", include((live_urls(answer_speeds), "live"))),
     path("admin/", admin.site.urls),
     path("router/api/", management),
 ]

@@ -183,6 +183,8 @@ class Happened(msgspec.Struct, frozen=True, omit_defaults=True):
     ended: Ended | None = None
     revision: int | None = None
     gone: list[str] = []
+    activity: bool = False
+    """It is about no preset, and is not counted: leases, waiters or free memory have changed."""
 
 
 class SavesState(msgspec.Struct, frozen=True):

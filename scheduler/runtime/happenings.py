@@ -17,6 +17,7 @@ from scheduler.core.events import Event, RemoteHeard, Requested, Ticked
 from scheduler.core.values import InstanceId, PresetName
 from scheduler.protocol import Happened
 
+from .activity import Activity
 from .snapshot import failure_of, instance_state
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Happenings:
         self._told: dict[PresetName, _Told] = {}
         self._waiting: set[PresetName] = set()
         """Those of which it was told last that somebody waits for them."""
+        self._activity = Activity(owner)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Tells the number of the last one first; call what is returned to hear no more."""
@@ -73,6 +75,7 @@ class Happenings:
     def _take_in_what_is(self) -> None:
         """Told is what comes from now on."""
         now = self._owner.clock()
+        self._activity.take_in(now)
         names = {instance.preset.name for instance in self._owner.planner.instances.values()}
         for name in (
             names | self._owner.planner.remotes.keys() | self._owner.planner.failures.keys()
@@ -93,6 +96,8 @@ class Happenings:
             names.pop(PresetName(ended.spec.preset), None)
         for name in names:
             self.tell(name)
+        if self._activity.changed(self._owner.clock()):
+            self._send(Happened(self.life, self._number, activity=True))
 
     def registry_read(self, revision: int, gone: Iterable[str]) -> None:
         if self._listeners:

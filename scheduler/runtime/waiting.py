@@ -48,6 +48,11 @@ class Waiting:
         self._asked: dict[RequestId, Asked] = {}
         self._by_text: dict[str, dict[RequestId, None]] = {}
 
+    @property
+    def newest(self) -> tuple[int, RequestId | None]:
+        """How many there are, and who came last: another one after each arrival."""
+        return len(self._asked), next(reversed(self._asked), None)
+
     def add(self, request: RequestId, asked: Asked) -> None:
         self._asked[request] = asked
         if asked.text:

@@ -214,6 +214,10 @@ class FakeScheduler:
         for told in self.listeners:
             told.put_nowait(Happened(self.life, self.number, preset=preset, **fields))
 
+    def be_active(self) -> None:
+        for told in self.listeners:
+            told.put_nowait(Happened(self.life, self.number, activity=True))
+
     def break_off(self, life: str) -> None:
         """As if another scheduler stood there from now on."""
         self.life, self.number = life, 0

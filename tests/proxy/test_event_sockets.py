@@ -58,6 +58,20 @@ async def test_everything_as_it_is_then_what_happens(tmp_path: Path) -> None:
         assert house.scheduler.asked == []
 
 
+async def test_activity_is_told_to_those_who_ask_for_it(tmp_path: Path) -> None:
+    async with (
+        told(tmp_path) as house,
+        house.connect(EVENTS) as other,
+        house.connect(EVENTS + "?activity=1") as client,
+    ):
+        assert [(await heard(each))["event"] for each in (client, other)] == ["snapshot"] * 2
+        house.scheduler.be_active()
+        house.scheduler.happen("m", queued=True)
+
+        assert await heard(client) == {"event": "activity", "model": "*"}
+        assert [(await heard(each))["id"] for each in (client, other)] == ["one.1"] * 2
+
+
 async def test_what_a_reader_missed_is_told_by_the_id(tmp_path: Path) -> None:
     async with told(tmp_path) as house:
         async with house.connect(EVENTS) as client:

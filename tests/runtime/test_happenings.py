@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from scheduler.client import ConnectionLost
+from scheduler.core.events import Ticked
 from scheduler.protocol import Happened, Unload
 
 from .serving import client_of, serving, wired
@@ -15,15 +16,23 @@ from .standing_in import Stage, preset, staged, until
 
 
 class Heard(list[Happened]):
-    """In their order, the first one apart."""
+    """In their order, the first one apart; `activity` counts those that are about no preset."""
+
+    activity = 0
 
     @classmethod
     async def on(cls, stage: Stage) -> Heard:
         heard = cls()
-        stage.operations.subscribe(heard.append, lambda leave: setattr(heard, "leave", leave))
+        stage.operations.subscribe(heard.hear, lambda leave: setattr(heard, "leave", leave))
         await stage.owner.caught_up()
         heard.first = heard.pop(0)
         return heard
+
+    def hear(self, happened: Happened) -> None:
+        if happened.activity:
+            self.activity += 1
+        else:
+            self.append(happened)
 
     def states(self, name: str) -> list[Any]:
         """By change: the instances' states, or what stands for none of them."""
@@ -147,6 +156,31 @@ async def test_who_has_left_hears_nothing():
 
         await stage.ask("a").run()
 
+        assert heard == []
+
+
+async def test_leases_and_waiters_are_told_as_activity_once_a_second():
+    now = [100.0]
+    async with staged(clock=lambda: now[0]) as stage:
+        first = stage.ask("a")
+        await first.run()
+        heard = await Heard.on(stage)
+
+        waiting = [stage.ask("a") for _ in range(9)]
+        await stage.owner.caught_up()
+        assert heard.activity == 0  # within the second
+        now[0] += 1.0
+        stage.owner.handle(Ticked())
+        assert heard.activity == 1
+        now[0] += 1.0
+        stage.owner.handle(Ticked())
+        assert heard.activity == 1  # nothing has changed since
+        waiting[0].cancel()
+        await stage.owner.caught_up()
+        now[0] += 1.0
+        stage.owner.handle(Ticked())
+
+        assert heard.activity == 2
         assert heard == []
 
 

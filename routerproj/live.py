@@ -1,0 +1,25 @@
+"""What the live page is told of what the proxy counts: how fast models answered lately."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from proxy.models import UsageRecord
+
+LOOKED_AT = 200
+"""The newest requests; what has not answered among these has no speed."""
+
+
+def answer_speeds() -> dict[str, float]:
+    """Tokens a second by preset, after the first one of each answer."""
+    tokens: dict[str, int] = defaultdict(int)
+    seconds: dict[str, float] = defaultdict(float)
+    newest = UsageRecord.objects.order_by("-id").values_list(
+        "preset", "answered", "duration", "first_token"
+    )[:LOOKED_AT]
+    for preset, answered, duration, first_token in newest:
+        if not answered or duration is None or first_token is None or duration <= first_token:
+            continue  # not streamed, or nothing answered: how long it generated is not known
+        tokens[preset] += answered
+        seconds[preset] += duration - first_token
+    return {preset: tokens[preset] / seconds[preset] for preset in tokens}

@@ -1,0 +1,205 @@
+/* The live page: it hears by a WebSocket that something has happened, and then asks for the parts
+   of the page anew, at most once a second. Nothing is kept of the events themselves. */
+
+import { morph, withoutBlanks } from "./morph.js";
+
+const root = document.getElementById("corral-live");
+const parts = document.getElementById("live-parts");
+const connection = document.getElementById("live-connection");
+const told = document.getElementById("live-told");
+const why = document.getElementById("live-why");
+const LEAST_MS = 1000;
+const RECORDED_MS = 500; // what has happened stands in the record a moment later
+const LONGEST_WAIT_MS = 15000;
+
+// Time: "12 sec" grows by itself --------------------------------------------------------------
+
+let ahead = 0; // of this clock, seconds before the server's
+
+function readClock() {
+    ahead = Date.now() / 1000 - Number(parts.querySelector("[data-now]").dataset.now);
+}
+
+function unit(count, name) {
+    const style = { style: "unit", unit: name, unitDisplay: name === "day" ? "long" : "short" };
+    return new Intl.NumberFormat(document.documentElement.lang || "en", style).format(count);
+}
+
+function lasting(seconds) {
+    const whole = Math.max(0, Math.floor(seconds));
+    if (whole < 60) return unit(whole, "second");
+    if (whole < 3600) return unit(Math.floor(whole / 60), "minute");
+    if (whole < 86400) {
+        return `${unit(Math.floor(whole / 3600), "hour")} ${unit(Math.floor((whole % 3600) / 60), "minute")}`;
+    }
+    return unit(Math.floor(whole / 86400), "day");
+}
+
+function showTimes() {
+    const now = Date.now() / 1000 - ahead;
+    for (const each of parts.querySelectorAll("[data-at]")) {
+        const text = lasting(now - Number(each.dataset.at));
+        if (each.textContent !== text) each.textContent = text;
+    }
+}
+
+// The parts ------------------------------------------------------------------------------------
+
+let span = new URLSearchParams(location.search).get("span") || "";
+let asking = false;
+let again = false;
+let askedAt = -LEAST_MS;
+let timer = 0;
+
+function renewSoon(milliseconds = 0) {
+    if (asking) {
+        again = true;
+        return;
+    }
+    if (timer) return;
+    const wait = Math.max(milliseconds, askedAt + LEAST_MS - performance.now(), 0);
+    timer = setTimeout(renew, wait);
+}
+
+async function renew() {
+    timer = 0;
+    asking = true;
+    askedAt = performance.now();
+    try {
+        const answer = await fetch(`${root.dataset.parts}?span=${encodeURIComponent(span)}`);
+        if (answer.status === 403) {
+            say(root.dataset.ended, true);
+            ended = true;
+            if (socket) socket.close();
+        } else if (answer.ok) {
+            show(await answer.text());
+        }
+    } catch (problem) {
+        if (!(problem instanceof TypeError)) throw problem;
+        // The network is away: the socket says so too, and asks again when it is back.
+    } finally {
+        asking = false;
+        if (again) {
+            again = false;
+            renewSoon();
+        }
+    }
+}
+
+function show(html) {
+    const fresh = document.createElement("div");
+    fresh.innerHTML = html;
+    morph(parts, withoutBlanks(fresh));
+    readClock();
+    showTimes();
+}
+
+// What is heard ------------------------------------------------------------------------------
+
+let socket = null;
+let last = "";
+let ended = false;
+let wait = 1000;
+
+function say(text, lost) {
+    connection.textContent = text;
+    connection.classList.toggle("lost", lost);
+}
+
+function connect() {
+    const scheme = location.protocol === "https:" ? "wss" : "ws";
+    const query = new URLSearchParams({ activity: "1", last_event_id: last });
+    socket = new WebSocket(`${scheme}://${location.host}/models/ws?${query}`);
+    socket.addEventListener("open", () => {
+        wait = 1000;
+        say(root.dataset.connected, false);
+        renewSoon();
+    });
+    socket.addEventListener("message", (message) => hear(JSON.parse(message.data)));
+    socket.addEventListener("close", () => {
+        if (ended) return;
+        const since = new Date().toLocaleTimeString();
+        if (!connection.classList.contains("lost")) say(root.dataset.lost.replace("{time}", since), true);
+        setTimeout(connect, wait);
+        wait = Math.min(2 * wait, LONGEST_WAIT_MS);
+    });
+}
+
+function hear(event) {
+    last = event.id || last;
+    if (event.event === "download_progress" || isAStepOfALoad(event)) return;
+    renewSoon(event.event === "activity" ? 0 : RECORDED_MS);
+}
+
+/* Then only its card's bar moves. */
+function isAStepOfALoad(event) {
+    const progress = event.data && event.data.status === "loading" && event.data.progress;
+    if (!progress) return false;
+    const cards = parts.querySelectorAll('.live-card[data-state="loading"]');
+    const card = [...cards].find((each) => each.dataset.preset === event.model);
+    const bar = card && card.querySelector("progress:not([hidden])");
+    if (!bar) return false;
+    bar.value = progress.value;
+    return true;
+}
+
+// What a person does -------------------------------------------------------------------------
+
+root.addEventListener("submit", async (event) => {
+    const form = event.target.closest("[data-ask]");
+    if (!form) return;
+    event.preventDefault();
+    const body = new FormData(form, event.submitter);
+    let said = [{ level: "error", text: root.dataset.failed }];
+    try {
+        const answer = await fetch(form.action, { method: "POST", body, headers: { "X-Requested-With": "fetch" } });
+        if (answer.ok) said = (await answer.json()).told;
+    } catch (problem) {
+        if (!(problem instanceof TypeError)) throw problem;
+    }
+    told.replaceChildren(...said.map(paragraph));
+    renewSoon();
+});
+
+function paragraph({ level, text }) {
+    const line = document.createElement("p");
+    line.className = level === "error" ? "corral-fault" : "";
+    line.textContent = text;
+    return line;
+}
+
+root.addEventListener("click", async (event) => {
+    if (event.target.closest("[data-close]")) {
+        why.close();
+        return;
+    }
+    const plain = !(event.ctrlKey || event.metaKey || event.shiftKey);
+    const link = plain && event.target.closest("[data-why-link], [data-span]");
+    if (!link) return;
+    event.preventDefault();
+    if (link.dataset.span) {
+        span = link.dataset.span;
+        history.replaceState(null, "", link.href);
+        renewSoon();
+        return;
+    }
+    const answer = await fetch(link.href, { headers: { "X-Requested-With": "fetch" } });
+    if (!answer.ok || answer.redirected) {
+        location.assign(link.href);
+        return;
+    }
+    why.querySelector("[data-why]").innerHTML = await answer.text();
+    why.showModal();
+});
+
+for (const kind of ["focusin", "pointerover"]) {
+    parts.addEventListener(kind, (event) => {
+        const item = event.target.closest("[data-tip]");
+        if (item) document.getElementById("live-tip").textContent = item.getAttribute("aria-label");
+    });
+}
+
+withoutBlanks(parts);
+readClock();
+setInterval(showTimes, 1000);
+connect();
