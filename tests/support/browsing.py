@@ -61,12 +61,15 @@ class Desk:
 
     def logged_in(self, name: str = "anna", *, width: int = 1280) -> Page:
         page = self.page(width=width)
+        self.log_in(page, name)
+        return page
+
+    def log_in(self, page: Page, name: str = "anna") -> None:
         page.goto("/admin/")
         page.get_by_label("Username").fill(name)
         page.get_by_label("Password").fill(PASSWORD)
         page.get_by_role("button", name="Log in").click()
         expect(page.get_by_role("heading", name="Site administration")).to_be_visible()
-        return page
 
     def pictures(self, folder: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
