@@ -16,5 +16,6 @@ def kv_rule(env: Environment) -> KvRule:
     return KvRule(
         wait_seconds=env.seconds("CORRAL_KV_SAVE_WAIT", default=1.0),
         least_tokens=env.whole("CORRAL_KV_SAVE_TOKENS", default=256, least=1),
+        lasts_seconds=env.seconds("CORRAL_KV_SAVE_AGE", default=86_400.0, least=1.0),
         isolated=env.flag("CORRAL_KV_ISOLATION", default=False),
     )

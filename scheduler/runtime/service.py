@@ -299,7 +299,8 @@ def _save_store(config: SchedulerConfig) -> SaveStore | None:
     """None where the budget is 0."""
     if config.kv_saves_bytes == 0:
         return None
-    return SaveStore(config.var / "kv", config.kv_saves_bytes)
+    lasts = config.kv_saves.lasts_seconds
+    return SaveStore(config.var / "kv", config.kv_saves_bytes, lasts_seconds=lasts)
 
 
 def fresh_socket(run_folder: Path, instance: InstanceId) -> Path:

@@ -27,11 +27,11 @@ from scheduler.kv_rule import KvRule
 
 from ..instance_run import InstanceRun
 from ..making_ready import Works
-from ..record import Decided
 from .child_slots import Failed, Slot, Slots
 from .choosing import can_be_saved, kind_of, sleeps_after, to_restore, worth_saving
 from .counting import Counting
-from .store import Dropped, Kind, Save, SaveStore, Written
+from .store import Kind, Save, SaveStore, Written
+from .telling import Telling
 from .writers import Writers
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 OPTION = "--slot-save-path"
+MOST_SWEEP_SECONDS = 600.0
+"""Between two looks for what is too old."""
 RESTORE_SECONDS = 10.0
 """So long a load may take longer for one save that is read back; then it goes on without."""
 BEFORE_SLEEP_SHARE = 0.5
@@ -92,10 +94,11 @@ class KvSaves:
         self._sides: set[asyncio.Task[None]] = set()
         self._kinds: set[Kind] = set()
         """Of which there may be saves."""
-        self._has_failed = False
+        self._next_sweep: asyncio.TimerHandle | None = None
         self._bytes_per_second = 0.0
         self._bytes_per_token: dict[Kind, float] = {}
         self.counting = Counting(owner.tally)
+        self._telling = Telling(owner, self.counting)
         owner.before_exit.append(self._before_exit)
         owner.buried.append(self._gone)
 
@@ -111,15 +114,30 @@ class KvSaves:
             logger.warning("conversations are not saved: %s", failure)
             self._store = None
             return
-        self._tell_dropped(dropped)
+        self._telling.dropped(dropped)
         self._kinds = {save.kind for save in self._store}
         await self._count_files()
+        self._sweep_later()
 
     async def close(self) -> None:
         """What children have written is taken in first."""
         while self._sides:
             await asyncio.gather(*self._sides, return_exceptions=True)
+        if self._next_sweep is not None:
+            self._next_sweep.cancel()
         await asyncio.to_thread(self._thread.shutdown)
+
+    def _sweep_later(self) -> None:
+        seconds = min(MOST_SWEEP_SECONDS, self._rule.lasts_seconds)
+        loop = asyncio.get_running_loop()
+        self._next_sweep = loop.call_later(seconds, lambda: self._begin(self._sweep()))
+
+    async def _sweep(self) -> None:
+        """Also while nothing is saved: they are what people have written."""
+        assert self._store is not None
+        self._telling.dropped(await self._in_thread(self._store.drop_old))
+        await self._count_files()
+        self._sweep_later()
 
     def prepared(self, instance: InstanceId, spec: LaunchSpec, grant: Grant) -> LaunchSpec:
         """The same, told where its child may write slots, if they are saved."""
@@ -128,7 +146,7 @@ class KvSaves:
         try:
             folder = self._store.folder_of_child()
         except OSError as failure:
-            self._say_failed(failure)
+            self._telling.failed(failure)
             return spec
         self._children[instance] = _Child(kind_of(spec, grant), folder)
         return replace(spec, argv=(*spec.argv, OPTION, str(folder)))
@@ -224,7 +242,7 @@ class KvSaves:
             begun = self._clock()
             done = await self._slots.save(run.address, slot.id, path.name)
             if isinstance(done, Failed):
-                self._say_not_saved(run, done)
+                self._telling.not_saved(run, done)
                 path.unlink(missing_ok=True)
                 if done.for_good:
                     return
@@ -264,19 +282,18 @@ class KvSaves:
             try:
                 save, dropped = await self._in_thread(self._store.add, each)
             except OSError as failure:
-                self._say_failed(failure)
+                self._telling.failed(failure)
                 continue
-            self._has_failed = False
-            self._tell_dropped(dropped)
+            self._telling.works()
+            self._telling.dropped(dropped)
             if save is not None:
                 saves.append(save)
         if self._owner.offer.known:
             names = frozenset(self._owner.offer.specs)
-            self._tell_dropped(await self._in_thread(self._store.keep_presets, names))
+            self._telling.dropped(await self._in_thread(self._store.keep_presets, names))
         await self._count_files()
         if saves:
-            self.counting.saved(saves)
-            self._tell("kv_save", run, saves, seconds)
+            self._telling.saved(run, saves, seconds)
 
     # Into an instance -----------------------------------------------------------------------------
 
@@ -303,8 +320,7 @@ class KvSaves:
             if await self._restore_one(run, child, save, slot):
                 restored.append(save)
         if restored:
-            self.counting.restored(restored)
-            self._tell("kv_restore", run, restored, self._clock() - begun)
+            self._telling.restored(run, restored, self._clock() - begun)
 
     async def _restore_one(self, run: InstanceRun, child: _Child, save: Save, slot: Slot) -> bool:
         """What the child does not take is dropped: it would not take it the next time either, and
@@ -313,7 +329,7 @@ class KvSaves:
         begun = self._clock()
         link = await self._in_thread(self._store.lend, save, child.folder)
         if link is None:
-            self._tell_dropped([(save, "broken")])
+            self._telling.dropped([(save, "broken")])
             return False
         try:
             async with asyncio.timeout(RESTORE_SECONDS):
@@ -339,42 +355,13 @@ class KvSaves:
         assert self._store is not None
         logger.warning("%s: a saved conversation is dropped: %s", run.name, words)
         self._begin(self._in_thread(self._store.drop, save))
-        self._tell_dropped([(save, "refused")])
+        self._telling.dropped([(save, "refused")])
 
-    # What people are told -------------------------------------------------------------------------
-
-    def _tell(self, kind: str, run: InstanceRun, saves: list[Save], seconds: float) -> None:
-        figures = {
-            "slots": len(saves),
-            "tokens": sum(save.tokens for save in saves),
-            "bytes": sum(save.size for save in saves),
-            "seconds": round(seconds, 3),
-        }
-        self._owner.record(Decided(kind, run.spec.preset, run.instance, "conversations", figures))
-        logger.info("%s: %s %s", run.name, kind.replace("_", " "), figures)
-
-    def _tell_dropped(self, dropped: list[Dropped]) -> None:
-        for save, why in dropped:
-            self.counting.dropped(save, why)
-            if why != "replaced":
-                figures = {"tokens": save.tokens, "bytes": save.size}
-                self._owner.record(Decided("kv_drop", save.kind.preset, None, why, figures))
-
-    def _say_not_saved(self, run: InstanceRun, failed: Failed) -> None:
-        level = logging.INFO if failed.for_good else logging.WARNING
-        logger.log(level, "%s: a slot is not saved: %s", run.name, failed.words)
-
-    def _say_failed(self, failure: OSError) -> None:
-        """Once, until it works again."""
-        if not self._has_failed:
-            logger.warning("a conversation could not be saved: %s", failure)
-        self._has_failed = True
+    # Tasks ---------------------------------------------------------------------------------------
 
     async def _count_files(self) -> None:
         if self._store is not None:
             self.counting.files(await self._in_thread(list, self._store))
-
-    # Tasks ----------------------------------------------------------------------------------------
 
     async def _in_thread(self, do: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         loop = asyncio.get_running_loop()

@@ -20,8 +20,6 @@ import msgspec
 
 from .state_file import blocks_of, checksum
 
-LASTS_SECONDS = 7 * 86_400.0
-"""What nobody has come back for in a week is removed."""
 SAME_SHARE = 0.9
 """A save of which so much is the beginning of a newer one, of the same tenant, is replaced by it:
 the rest is read again in a moment."""
@@ -73,9 +71,16 @@ _read = msgspec.json.Decoder(Save).decode
 
 class SaveStore:
     def __init__(
-        self, folder: Path, budget: int | None = None, clock: Callable[[], float] = time.time
+        self,
+        folder: Path,
+        budget: int | None = None,
+        clock: Callable[[], float] = time.time,
+        *,
+        lasts_seconds: float = 86_400.0,
     ) -> None:
-        """`budget` in bytes; None: what `default_budget` says. Nothing is done before `open`."""
+        """`budget` in bytes; None: what `default_budget` says. What nobody has come back for in
+        `lasts_seconds` is removed. Nothing is done before `open`."""
+        self._lasts_seconds = lasts_seconds
         self.folder = folder
         self.budget = budget or 0
         self._open_budget = budget is None
@@ -98,7 +103,7 @@ class SaveStore:
                 path.unlink(missing_ok=True)
         if self._open_budget:
             self.budget = default_budget(self.folder, self.total)
-        return [*self._drop_old(), *self._drop_all(self._victims(0, "") or (), "room")]
+        return [*self.drop_old(), *self._drop_all(self._victims(0, "") or (), "room")]
 
     @property
     def total(self) -> int:
@@ -149,7 +154,7 @@ class SaveStore:
             seconds=written.seconds,
             used=self._clock(),
         )
-        dropped = [*self._drop_old(), *self._drop_stale(save.kind)]
+        dropped = [*self.drop_old(), *self._drop_stale(save.kind)]
         replaced = self._replaced(save)
         victims = self._victims(save.size, save.tenant, without=replaced)
         if victims is None:
@@ -221,8 +226,8 @@ class SaveStore:
             short -= oldest.size
         return victims
 
-    def _drop_old(self) -> list[Dropped]:
-        oldest = self._clock() - LASTS_SECONDS
+    def drop_old(self) -> list[Dropped]:
+        oldest = self._clock() - self._lasts_seconds
         return self._drop_all((save for save in self if save.used < oldest), "old")
 
     def _drop_stale(self, kind: Kind) -> list[Dropped]:

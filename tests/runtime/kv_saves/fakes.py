@@ -117,9 +117,9 @@ class Saving:
 async def saving(
     folder: Path, *specs: LaunchSpec, rule: KvRule | None = None, budget: int = 1 << 20, **how: Any
 ) -> AsyncIterator[Saving]:
-    store = SaveStore(folder / "kv", budget)
-    slots = FakeSlots(store)
     rule = rule or KvRule(least_tokens=64)
+    store = SaveStore(folder / "kv", budget, lasts_seconds=rule.lasts_seconds)
+    slots = FakeSlots(store)
     specs = specs or (saved_preset("a"), preset("b"))
     async with staged(
         *specs, models_max=1, save=lambda owner: KvSaves(owner, slots, store, rule), **how

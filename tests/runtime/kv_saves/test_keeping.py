@@ -298,6 +298,18 @@ async def test_what_was_saved_of_a_preset_goes_with_it(tmp_path):
         await until(lambda: [save.kind.preset for save in saved.store] == ["b"])
 
 
+async def test_what_is_too_old_is_removed_also_while_nothing_is_saved(tmp_path):
+    rule = KvRule(least_tokens=64, lasts_seconds=0.05)
+    async with saving(tmp_path, rule=rule) as saved:
+        await saved.turn(LONG)
+        await saved.swap()
+        await until(lambda: saved.stage.operations.saves.counting.states()[0].saved)
+        await until(lambda: not list(saved.store))
+
+        dropped = [e for e in saved.stage.entries if isinstance(e, Decided) and e.kind == "kv_drop"]
+        assert [each.reason for each in dropped] == ["old"]
+
+
 def asleep(saved):
     """The child of the last instance has fallen asleep: its slots are empty."""
     saved.stage.children[-1].say("sleeping")

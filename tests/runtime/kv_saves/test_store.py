@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import scheduler.runtime.kv_saves.store as store_module
 from scheduler.runtime.kv_saves.state_file import blocks_of
-from scheduler.runtime.kv_saves.store import LASTS_SECONDS, Kind, SaveStore
+from scheduler.runtime.kv_saves.store import Kind, SaveStore
 
 from .files import KIND, slot_file, written
 
@@ -121,12 +121,12 @@ def test_saves_of_presets_that_there_are_no_more_are_dropped(store):
     assert [save.kind for save in store] == [OTHER]
 
 
-def test_what_nobody_has_come_back_for_is_removed_after_a_week(store):
+def test_what_nobody_has_come_back_for_is_removed_after_a_day(store):
     first, _ = store.add(written(store))
     second, _ = store.add(written(store, [9] * 128))
-    store._clock.now += LASTS_SECONDS / 2
+    store._clock.now += 86_400.0 / 2
     store.used(first)
-    store._clock.now += LASTS_SECONDS / 2
+    store._clock.now += 86_400.0 / 2
     _, dropped = store.add(written(store, kind=OTHER))
 
     assert [(save.name, why) for save, why in dropped] == [(second.name, "old")]
