@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import (
+    AutoField,
     BooleanField,
     CharField,
     DateTimeField,
@@ -92,7 +93,7 @@ def _made(
         elif isinstance(field, ForeignKey):
             rows = made.get(field.related_model, [])  # type: ignore[arg-type]
             values[field.attname] = rows[number % len(rows)].pk if rows else None
-        elif not (field.primary_key and isinstance(field, IntegerField)):
+        elif not isinstance(field, AutoField):
             values[field.attname] = _value(field, number)
     row = model(**values)
     row.save()

@@ -100,6 +100,8 @@ PAST_THE_SIGNALS = {
     "proxy/rollups/raising.py _written": "sums of usage",
     "proxy/usage/rows.py insert_contents": "usage",
     "proxy/usage/rows.py insert_rows": "usage",
+    "routerproj/copying.py _empty": "what migrations have made, of a database that nobody has used",
+    "routerproj/copying.py _go_on_counting": "no rows",
     "routerproj/database_checks.py _unfit": "no rows",
     "routerproj/sign_on_rows.py let_go": "which account is whose elsewhere; the user is recorded",
     "routerproj/postgresql/base.py set_autocommit": "no rows",
