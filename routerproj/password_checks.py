@@ -18,8 +18,8 @@ AT_ONCE = 2
 MOST_WAITING = 10
 RETRY_SECONDS = 5
 
-ENDINGS = ("/login/", "/password_change/", "/password/", "/second-factor/start/")
-"""The admin's paths whose POST hashes a password."""
+ENDINGS = ("/login/", "/password_change/", "/password/", "/second-factor/start/", "/sign-on/")
+"""Of paths whose POST hashes a password, or asks the provider of single sign-on."""
 
 
 class FewPasswordChecks:

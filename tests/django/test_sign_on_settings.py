@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
 from django.core.exceptions import ImproperlyConfigured
 from django.test import Client
 from django.utils import timezone
 
 from proxy.account.belonging import belong, leave_who_has_not_come_for
-from proxy.account.jobs import _let_go_of_absent
+from proxy.account.jobs import _drop_ended_sessions, _let_go_of_absent
 from proxy.models import Membership, Team
 from routerproj.environment import Environment
 from routerproj.sign_on.claims import claim_in, groups_in, has_second_factor
@@ -189,6 +190,16 @@ def test_without_single_sign_on_the_job_leaves_everybody(anna: User) -> None:
     _let_go_of_absent()
 
     assert Membership.objects.count() == 1
+
+
+def test_sessions_that_have_ended_go_and_others_stay(db: None) -> None:
+    now = timezone.now()
+    for key, expires in (("old", now - timedelta(1)), ("new", now + timedelta(hours=1))):
+        Session.objects.create(session_key=key, session_data="", expire_date=expires)
+
+    _drop_ended_sessions()
+
+    assert [row.session_key for row in Session.objects.all()] == ["new"]
 
 
 # Passwords -----------------------------------------------------------------------------
