@@ -41,6 +41,14 @@ CUT_SECONDS = 2.0
 
 
 class CuttableRequest(WebRequest):  # type: ignore[misc]
+    def handle_reply(self, message: Any) -> None:
+        """An answer that says it is the connection's last one is: what stands behind a request that
+        can be read in two ways is not taken for another. (Daphne only sends the words.)"""
+        headers = message.get("headers", ())
+        if (b"connection", b"close") in map(tuple, headers) and self.channel is not None:
+            self.channel.persistent = False
+        super().handle_reply(message)
+
     def handle_exception(self, exception: BaseException) -> None:
         """Daphne would send an error page into the answer that has begun, and fail at that for
         good: its checker of applications would never run again."""
