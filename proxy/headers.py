@@ -53,7 +53,16 @@ _NOT_TO_THE_CLIENT = HOP_BY_HOP | {
     b"x-accel-buffering",
     b"x-request-id",
     b"x-corral-filters",
+    b"x-content-type-options",
+    b"content-security-policy",
 }
+
+_AS_DATA = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"sandbox; default-src 'none'"),
+)
+"""Whatever a child or a remote server calls its answer, a browser makes no page of it: that page
+would be one of this gateway's own, with whoever is logged in to the admin."""
 
 _RATES = (b"x-ratelimit-", b"anthropic-ratelimit-")
 
@@ -167,6 +176,7 @@ def to_client(
         kept += rate
     if stream:
         kept.append((b"x-accel-buffering", b"no"))
+    kept += _AS_DATA
     if filtered:
         kept.append((b"x-corral-filters", filtered))
     kept.append((b"x-request-id", request_id))

@@ -20,7 +20,7 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import IO
 
-from scheduler.runtime.child import OOM_SCORE, guarded
+from scheduler.runtime.child import OOM_SCORE, guarded, needs_privileges
 from scheduler.runtime.child_lines import text_of
 from scheduler.runtime.child_log import ChildLog
 from scheduler.runtime.engines.base import Command
@@ -66,7 +66,7 @@ def heard_out(
     if shutil.which(command.argv[0]) is None:
         raise FileNotFoundError(f"{command.argv[0]} is missing or not executable")
     process = subprocess.Popen(
-        guarded(command.argv, os.getpid(), shutil.which("setpriv")),
+        guarded(command.argv, os.getpid(), shutil.which("setpriv"), may_gain=needs_privileges()),
         env=dict(command.env),
         stdin=subprocess.PIPE,  # kept open: its end means that we have gone
         stdout=subprocess.PIPE,

@@ -78,12 +78,22 @@ class Spawn(Protocol):
         ...
 
 
-def guarded(argv: tuple[str, ...], parent: int, setpriv: str | None) -> tuple[str, ...]:
-    """The command line that ends with its parent, however that ends."""
+def guarded(
+    argv: tuple[str, ...], parent: int, setpriv: str | None, *, may_gain: bool = False
+) -> tuple[str, ...]:
+    """The command line that ends with its parent, however that ends. Unless it `may_gain`, no
+    program that it starts gets more rights than it has (sudo and its like)."""
     if setpriv is None:
-        return (sys.executable, "-I", str(RUNNER), str(parent), *argv)
-    death = (setpriv, "--pdeathsig", "KILL", "--")
+        return (sys.executable, "-I", str(RUNNER), str(parent), str(int(may_gain)), *argv)
+    privileges = () if may_gain else ("--no-new-privs",)
+    death = (setpriv, *privileges, "--pdeathsig", "KILL", "--")
     return (*death, "/bin/sh", "-c", _GUARD, str(parent), *argv)
+
+
+def needs_privileges(devices: Path = Path("/dev")) -> bool:
+    """Whether a llama-server has to be let run a program of root's: NVIDIA's driver makes its
+    device for computing by one (nvidia-modprobe) at its first use after a boot."""
+    return (devices / "nvidiactl").exists() and not (devices / "nvidia-uvm").exists()
 
 
 async def spawned(command: Command, heard: Heard) -> Child:
@@ -92,7 +102,9 @@ async def spawned(command: Command, heard: Heard) -> Child:
     program = command.argv[0]
     if shutil.which(program) is None:
         raise FileNotFoundError(f"{program} is missing or not executable")
-    argv = guarded(command.argv, os.getpid(), shutil.which("setpriv"))
+    # What a person has chosen as an engine may be a program that needs sudo or its like.
+    may_gain = command.has_runner or needs_privileges()
+    argv = guarded(command.argv, os.getpid(), shutil.which("setpriv"), may_gain=may_gain)
     # Popen forks by vfork. An event loop's own way copies the page tables of a process that holds
     # all of Django first, which took longer than the program's start (docs/decisions/0008).
     process = subprocess.Popen(  # noqa: ASYNC220 - it returns as soon as the program runs

@@ -8,6 +8,7 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
 import uvloop
 
 from scheduler.client import SchedulerClient
@@ -124,6 +125,16 @@ async def test_a_child_dumps_no_core():
         out, _ = await process.communicate()
 
         assert out.strip() == b"(0, 0)"
+
+
+@pytest.mark.parametrize("setpriv", ["setpriv", None])
+@pytest.mark.parametrize("may_gain", [False, True])
+async def test_a_child_gains_no_rights_unless_it_may(setpriv, may_gain):
+    argv = guarded(("cat", "/proc/self/status"), os.getpid(), setpriv, may_gain=may_gain)
+    process = await asyncio.create_subprocess_exec(*argv, stdout=asyncio.subprocess.PIPE)
+    out, _ = await process.communicate()
+
+    assert f"NoNewPrivs:\t{int(not may_gain)}" in out.decode()
 
 
 async def test_a_child_whose_parent_has_gone_already_is_not_started():

@@ -73,6 +73,8 @@ async def test_what_a_child_says_of_its_connection_and_itself_stays_there(house)
         b"content-type": b"text/event-stream",
         b"x-kept": b"yes",
         b"x-accel-buffering": b"no",
+        b"x-content-type-options": b"nosniff",
+        b"content-security-policy": b"sandbox; default-src 'none'",
         b"x-request-id": b"mine-1",
     }
 

@@ -65,6 +65,8 @@ async def test_its_cookies_and_what_concerns_its_site_or_account_stay_here(house
         b"content-type",
         b"content-length",
         b"x-ratelimit-remaining-requests",
+        b"x-content-type-options",
+        b"content-security-policy",
         b"x-request-id",
     }
     assert exchange.header(b"x-request-id") == b"mine"
