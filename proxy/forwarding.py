@@ -13,7 +13,7 @@ from proxy.callers import Caller
 from proxy.conf import ProxyConfig
 from proxy.filtering import Filtering
 from proxy.headers import end_of_head
-from proxy.limits.reserving import charge_of
+from proxy.limits.reserving import LEAST_BLOB, charge_of, prompt_of
 from proxy.media.settling import Media
 from proxy.outgoing import Outgoing
 from proxy.parsing import Parsing
@@ -149,7 +149,6 @@ class Forwarding:
         order, watch = self._order, self._watch
         caller, now = order.caller, watch.loop.time()
         charge = await self._charge()
-        self._meter.prompt = charge.prompt or self._meter.prompt  # one estimate for both
         watch.queued = True
         self._meter.waits()
         try:
@@ -186,6 +185,11 @@ class Forwarding:
                 self._carriers.parsing,
                 is_json=order.is_json,
             )
+            meter = self._meter
+            if self._charged.prompt:
+                meter.prompt = self._charged.prompt  # one estimate for both
+            elif meter.prompt is not None and order.body.size >= LEAST_BLOB:
+                meter.prompt = await prompt_of(order.body, self._carriers.parsing)
         return self._charged
 
     async def _passed_by_remote(self, lease: Lease, remote: Remote) -> bool:

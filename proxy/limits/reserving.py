@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import partial
 from mmap import mmap
 from typing import Any
@@ -17,7 +18,11 @@ from scheduler.charging import NO_CHARGE, Charge
 
 TOKENS_A_BLOB = 1024
 """Of an image, or what else a body has in it that is no text."""
-_BLOB = re.compile(rb"[A-Za-z0-9+/]{2048,}={0,2}")
+LEAST_BLOB = 2048
+"""Bytes of base64 without a break: no text has such words."""
+_STEP = LEAST_BLOB // 2
+_BASE64 = bytes(range(65, 91)) + bytes(range(97, 123)) + b"0123456789+/"
+_RUN = re.compile(rb"[A-Za-z0-9+/]*={0,2}")
 MOST_CHOICES = 1024
 
 
@@ -58,8 +63,36 @@ def _look(body: Body) -> tuple[int, int | None]:
 
 def prompt_tokens(body: bytes | mmap) -> int:
     """By the bytes of its text; an image counts as one, however many bytes it has."""
-    blobs = [match.end() - match.start() for match in _BLOB.finditer(body)]
-    return prompt_estimate(len(body) - sum(blobs)) + TOKENS_A_BLOB * len(blobs)
+    found = list(blobs(body))
+    return prompt_estimate(len(body) - sum(found)) + TOKENS_A_BLOB * len(found)
+
+
+async def prompt_of(body: Body, parsing: Parsing) -> int:
+    """The same of a body of any size."""
+    return await parsing.run(body, partial(_prompt_in, body))
+
+
+def _prompt_in(body: Body) -> int:
+    with body.view() as view:
+        return prompt_tokens(view)
+
+
+def blobs(body: bytes | mmap) -> Iterator[int]:
+    """The sizes of what is base64. Whatever is that long covers a whole step somewhere, so that
+    a text is looked into only where a step begins."""
+    at, size = 0, len(body)
+    while at + _STEP <= size:
+        match = _RUN.match(body, at)
+        assert match is not None  # it may be empty
+        end = match.end()
+        if end - at >= _STEP:
+            before = body[max(0, at - _STEP) : at]
+            begin = at - (len(before) - len(before.rstrip(_BASE64)))
+            if len(body[end - 2 : end].rstrip(b"=")) + end - 2 - begin >= LEAST_BLOB:
+                yield end - begin
+            at = -(-end // _STEP) * _STEP
+        else:
+            at += _STEP
 
 
 def answer_cap(body: bytes | mmap) -> int | None:

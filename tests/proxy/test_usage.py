@@ -539,3 +539,17 @@ async def test_what_is_cut_at_the_stop_is_recorded(house):
     record = only(h.usage.records)
     assert (record.status, record.code) == (200, "shutting_down")
     assert (record.answered, record.estimated) == (2, True)
+
+
+async def test_an_image_in_a_request_whose_answer_is_cut_is_not_counted_by_its_bytes(house):
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "iVBO" * 50_000}}
+    messages = [{"role": "user", "content": [image]}]
+    async with house(never_ends) as h:
+        exchange = Exchange(h.app, body=chat(stream=True, messages=messages))
+        await until(lambda: exchange.body)
+        exchange.leave()
+        await until(lambda: h.usage.records)
+
+    record = only(h.usage.records)
+    assert record.estimated
+    assert 1024 < record.read < 1200
