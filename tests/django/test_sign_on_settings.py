@@ -4,6 +4,7 @@ rest."""
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from datetime import timedelta
@@ -238,16 +239,26 @@ def test_nobody_is_shut_out_by_a_slip_of_the_pen() -> None:
 
 LOADED = """
 import sys, json
-import routerproj.asgi
-import django.urls
-django.urls.reverse("account:login")
-print(json.dumps(sorted({"allauth", "jwt", "requests", "segno"} & sys.modules.keys())))
+{imports}
+print(json.dumps(sorted({{"allauth", "jwt", "segno"}} & sys.modules.keys())))
 """
+PAGES = "import routerproj.asgi, django.urls; django.urls.reverse('account:login')"
+NO_PAGES = "import os, django; os.environ['DJANGO_SETTINGS_MODULE'] = 'routerproj.settings'; "
+NO_PAGES += "django.setup()"
 
 
-def test_nothing_of_it_is_loaded_while_it_is_off(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("imports", "variables"), [(PAGES, {}), (NO_PAGES, {**RIGHT, "CORRAL_PAGELESS": "1"})]
+)
+def test_nothing_of_it_is_loaded_while_it_is_off_or_where_no_page_is_shown(
+    tmp_path: Path, imports: str, variables: dict[str, str]
+) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", LOADED], capture_output=True, text=True, check=True
+        [sys.executable, "-c", LOADED.format(imports=imports)],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=True,
     )
 
     assert json.loads(done.stdout) == []
