@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.gateway import Gateway, gateway
+from tests.support.asking import CHAT, chat_body
+from tests.support.gateway import KEY, Gateway, gateway
 from tests.support.polling import eventually
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
@@ -18,19 +20,27 @@ Message = dict[str, str]
 
 @pytest.fixture(scope="module")
 def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """Room for one child. All but `beta` have the same weights; of `plain` nothing is saved, and
-    `sleepy` falls asleep."""
+    """Room for one child. All but `beta` have the same weights; of `plain` nothing is saved,
+    `sleepy` falls asleep, and `wide` has two slots."""
     folder: Path = tmp_path_factory.mktemp("kv-saves")
     same = {"seed": 1}
-    models = {"alpha": same, "twin": same, "plain": same, "sleepy": same, "beta": {"seed": 2}}
-    with gateway(folder, args=["--models-max", "1", "-np", "1"], models=models) as running:
+    models = {
+        "alpha": same,
+        "twin": same,
+        "plain": same,
+        "sleepy": same,
+        "wide": same,
+        "beta": {"seed": 2},
+    }
+    with gateway(folder, args=["--models-max", "1"], models=models) as running:
         running.django(
             "from models_registry.models import Preset\n"
             "for name, fields in {\n"
             "    'plain': {'extra_options': 'kv-saves = off'}, 'sleepy': {'sleep_idle': 1},\n"
+            "    'wide': {'parallel': 2}, 'alpha': {}, 'twin': {}, 'beta': {},\n"
             "}.items():\n"
             "    preset = Preset.objects.get(name=name)\n"
-            "    vars(preset).update(fields)\n"
+            "    vars(preset).update({'parallel': 1} | fields)\n"
             "    preset.full_clean(); preset.save()"
         )
         yield running
@@ -40,11 +50,12 @@ def conversation(about: str) -> list[Message]:
     return [{"role": "user", "content": f"Tell me of {about}. " + "It is a long story. " * 80}]
 
 
-def turn(running: Gateway, model: str, messages: list[Message]) -> tuple[list[Message], Any]:
+def turn(
+    running: Gateway, model: str, messages: list[Message], key: str | None = None
+) -> tuple[list[Message], Any]:
     """The conversation with its next answer, and the engine's timings of that."""
-    answer = running.client.chat(
-        model, messages=messages, max_tokens=8, temperature=0, ignore_eos=True
-    ).json
+    body = chat_body(model, messages=messages, max_tokens=8, temperature=0)
+    answer = running.client.request("POST", CHAT, body, key=key).json
     message = {"role": "assistant", "content": answer["choices"][0]["message"]["content"]}
     return [*messages, message, {"role": "user", "content": "And then?"}], answer["timings"]
 
@@ -82,6 +93,22 @@ def test_the_next_turn_after_a_sleep_goes_on_as_well(narrow: Gateway) -> None:
 
     assert came_back["prompt_n"] < 40
     assert narrow.child_of("sleepy").pid == pid
+
+
+def test_of_several_teams_in_one_process_it_is_known_whose_slot_is_whose(narrow: Gateway) -> None:
+    made = narrow.manage("createkey", "stranger", "--team", "strangers")
+    found = KEY.search(made.stdout)
+    assert found, made
+    turn(narrow, "wide", conversation("cats"))
+    turn(narrow, "wide", conversation("dogs"), key=found[0])
+    turn(narrow, "wide", conversation("cats"))
+    turn(narrow, "beta", conversation("mice"))
+    eventually(lambda: saves_of(narrow, "wide").get("files") == 2, "both are saved")
+    labels = [json.loads(path.read_bytes()) for path in (narrow.var / "kv").glob("*.json")]
+    wide = [label for label in labels if label["kind"]["preset"] == "wide"]
+
+    assert len({label["tenant"] for label in wide} - {""}) == 2
+    assert not any(label["alone"] for label in wide)
 
 
 def test_it_outlives_the_gateways_scheduler(narrow: Gateway) -> None:

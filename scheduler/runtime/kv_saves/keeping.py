@@ -234,7 +234,8 @@ class KvSaves:
     ) -> None:
         slots = worth_saving(await self._slots.look(run.address), child.seen, self._rule)
         speed = await self._slots.reading_speed(run.address) if slots else 0.0
-        for slot in slots:
+        tenants = child.writers.of([slot.tokens for slot in slots])
+        for slot, tenant in zip(slots, tenants, strict=True):
             if self._clock() + self._expected_seconds(child.kind, slot) > until:
                 logger.info("%s: a slot of %d tokens is not saved: no time", run.name, slot.tokens)
                 continue
@@ -249,18 +250,9 @@ class KvSaves:
                 continue
             self._learn(child.kind, done.size, done.tokens, self._clock() - begun)
             child.seen[slot.id] = slot.task
-            written.append(self._label(child, slot, path, done.tokens, speed))
-
-    def _label(self, child: _Child, slot: Slot, path: Path, tokens: int, speed: float) -> Written:
-        writers = child.writers
-        return Written(
-            path,
-            child.kind,
-            tenant=writers.of(slot.tokens),
-            alone=writers.is_one,
-            tokens=tokens,
-            seconds=tokens / speed if speed else 0.0,
-        )
+            seconds = done.tokens / speed if speed else 0.0
+            alone = child.writers.is_one
+            written.append(Written(path, child.kind, tenant, alone, done.tokens, seconds))
 
     def _expected_seconds(self, kind: Kind, slot: Slot) -> float:
         """0 while nothing is known."""

@@ -8,6 +8,7 @@ the prompt and the answer of the request that wrote it last.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 MOST_REQUESTS = 256
@@ -34,11 +35,19 @@ class Writers:
     def is_one(self) -> bool:
         return len(self.tenants) == 1
 
-    def of(self, tokens: int) -> str:
-        """The one whose last request fits the slot; empty where none does."""
+    def of(self, slots: Sequence[int]) -> list[str]:
+        """Of slots that hold so many tokens, the last written first, each one's writer: the last
+        request that fits it and none before it. Empty where none does."""
         if self.is_one:
-            return next(iter(self.tenants))
-        for tenant, stated in reversed(self._stated):
-            if abs(stated - tokens) <= NEARLY:
-                return tenant
-        return ""
+            return [next(iter(self.tenants))] * len(slots)
+        left = list(reversed(self._stated))
+        return [_taken(left, tokens) for tokens in slots]
+
+
+def _taken(left: list[tuple[str, int]], tokens: int) -> str:
+    """The first that fits; it is none of those that are left then."""
+    for at, (tenant, stated) in enumerate(left):
+        if abs(stated - tokens) <= NEARLY:
+            del left[at]
+            return tenant
+    return ""
