@@ -64,7 +64,7 @@ def _save_whole(model: Any) -> None:
 
     @wraps(original)
     def save_base(self: Any, *args: Any, **kwargs: Any) -> None:
-        with transaction.atomic(using=kwargs.get("using")):
+        with transaction.atomic(using=kwargs.get("using"), savepoint=False):
             original(self, *args, **kwargs)
 
     save_base._audited = True  # type: ignore[attr-defined]

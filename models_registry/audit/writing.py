@@ -58,7 +58,8 @@ def append(entries: Sequence[Entry], *, prunes_through: int | None = None) -> No
     if not entries:
         return
     found, at = occasion(), timezone.now()
-    with transaction.atomic():  # one writes at a time, on either database (docs/decisions/0027)
+    # One transaction writes at a time, on either database (docs/decisions/0027).
+    with transaction.atomic(savepoint=False):
         number, digest = last_link()
         told = chain.moment(at)
         rows = [

@@ -287,14 +287,14 @@ def test_a_hundred_sections_cost_few_queries_and_none_while_nobody_else_may_writ
         f"[p{number}]\nm = {number}.gguf\nc = 5\nalias = q{number}\n" for number in range(100)
     )
 
-    with django_assert_max_num_queries(55):
+    with django_assert_max_num_queries(48):
         assert len(take(file, text).added) == 100
-    with django_assert_max_num_queries(55):
+    with django_assert_max_num_queries(48):
         assert len(take(file, text.replace("c = 5", "c = 6")).changed) == 100
     with django_assert_max_num_queries(12) as nothing:
         assert not take(file, text.replace("c = 5", "c = 6")).changes
     assert not any("SAVEPOINT" in query["sql"] for query in nothing.captured_queries)
-    with django_assert_max_num_queries(55):
+    with django_assert_max_num_queries(48):
         assert len(take(file, "").removed) == 100
 
 

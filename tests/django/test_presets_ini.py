@@ -404,9 +404,9 @@ def test_a_hundred_sections_cost_few_queries(
         f"[p{number}]\nm = a.gguf\nc = 500\nalias = q{number}\n" for number in range(100)
     )
 
-    with django_assert_max_num_queries(55):
+    with django_assert_max_num_queries(48):
         assert len(take(text, folder).added) == 100
-    with django_assert_max_num_queries(55):
+    with django_assert_max_num_queries(48):
         report = take(text.replace("c = 500", "c = 600"), folder, replace=True)
     assert len(report.changed) == 100
     assert Preset.history.filter(history_change_reason="someone").count() == 200

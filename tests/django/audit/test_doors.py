@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.test import Client
@@ -175,16 +176,18 @@ def caller(team: Team) -> Caller:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(("path", "door"), [("/models/load", "models"), ("/api/chat", "ollama")])
-async def test_the_gateways_own_paths(preset: Preset, path: str, door: str) -> None:
-    from asgiref.sync import sync_to_async
+def test_the_gateways_own_paths(preset: Preset, path: str, door: str) -> None:
+    team = Team.objects.create(name="builders")
 
-    team = await sync_to_async(Team.objects.create)(name="builders")
-    notes = AuditNotes()
+    @async_to_sync
+    async def noted() -> None:
+        notes = AuditNotes()
+        await notes.note("loaded", preset.name, caller(team), request_to(path))
+        await notes.close()
 
-    await notes.note("loaded", preset.name, caller(team), request_to(path))
-    await notes.close()
+    noted()
 
-    record = await sync_to_async(last)()
+    record = last()
     assert where(record) == ("laptop (ck_abcdefgh)", door, "192.0.2.7")
     assert (record.object_id, record.key, record.team) == (str(preset.pk), "abcdefgh", team.pk)
     assert record.request_id == "req-7"
