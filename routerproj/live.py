@@ -1,10 +1,14 @@
-"""What the live page is told of what the proxy counts: how fast models answered lately."""
+"""The way to the live page, and what it is told of what the proxy counts."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+
 from proxy.models import UsageRecord
+from scheduler.live_page.views import may_look
 
 LOOKED_AT = 200
 """The newest requests; what has not answered among these has no speed."""
@@ -23,3 +27,8 @@ def answer_speeds() -> dict[str, float]:
         tokens[preset] += answered
         seconds[preset] += duration - first_token
     return {preset: tokens[preset] / seconds[preset] for preset in tokens}
+
+
+def home(request: HttpRequest) -> HttpResponse:
+    """Whoever may look at it gets the live page first."""
+    return redirect("live:page" if may_look(request) else "admin:index")

@@ -7,11 +7,10 @@ from importlib import import_module
 from django.conf import settings
 from django.contrib import admin
 from django.urls import include, path
-from django.views.generic import RedirectView
 
 from proxy.account import urls as account
 from routerproj.api import urls as management
-from routerproj.live import answer_speeds
+from routerproj.live import answer_speeds, home
 from scheduler.live_page.views import live_urls
 
 handler404 = "routerproj.not_found.not_found"
@@ -21,7 +20,7 @@ has_sign_on = settings.CORRAL_OIDC is not None and not settings.PAGELESS
 sign_on = import_module("routerproj.sign_on.urls").urlpatterns if has_sign_on else []
 
 urlpatterns = [
-    path("", RedirectView.as_view(pattern_name="admin:index"), name="home"),
+    path("", home, name="home"),
     path("account/", include(([*account.urlpatterns, *sign_on], account.app_name))),
     path("admin/live/", include((live_urls(answer_speeds), "live"))),
     path("admin/", admin.site.urls),

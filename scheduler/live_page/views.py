@@ -73,7 +73,8 @@ def page(request: HttpRequest, speeds: Callable[[], Speeds]) -> HttpResponse:
 
 
 def parts(request: HttpRequest, speeds: Callable[[], Speeds]) -> HttpResponse:
-    """What the script asks for: an ended session gets no login page into its midst."""
+    """What the script asks for, without the timeline where nothing new can be in it. An ended
+    session gets no login page into its midst."""
     if not may_look(request):
         return HttpResponse(status=403)
     return _fresh(TemplateResponse(request, "live/parts.html", _live(request, speeds)))
@@ -89,11 +90,11 @@ def _live(request: HttpRequest, speeds: Callable[[], Speeds]) -> dict[str, Any]:
         found["queue"] = queue_shown(snapshot.queue, now)
     except Refused as refusal:
         found["away"] = refusal.message
-    span = request.GET.get("span", "")
+    span, leave_out = request.GET.get("span", ""), request.GET.get("timeline") == "0"
     sees_decisions = _may(request, "scheduler.view_decisionrecord")
     return found | {
         "now": now,
-        "timeline": timeline(span, decisions=sees_decisions),
+        "timeline": None if leave_out else timeline(span, decisions=sees_decisions),
         "spans": [(name, title) for name, (_length, title) in SPANS.items()],
         "may_ask": _may(request, "models_registry.change_preset"),
     }

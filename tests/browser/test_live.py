@@ -17,6 +17,19 @@ from tests.support.reading_colours import poor_contrasts
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
+SPOKEN_TO = """
+window.WebSocket = class extends EventTarget {
+    constructor() { super(); window.heard = this; setTimeout(() => this.dispatchEvent(new Event("open"))); }
+};
+"""  # noqa: E501
+"""A fake, for as many events as one likes."""
+TEN_THOUSAND_EVENTS = """
+for (let number = 0; number < 10000; number += 1) {
+    const told = { id: `x.${number}`, event: "status_change", model: "alpha", data: { status: "loaded" } };
+    heard.dispatchEvent(new MessageEvent("message", { data: JSON.stringify(told) }));
+}
+"""  # noqa: E501
+SIZE = "document.querySelectorAll('*').length"
 LIVE = "Live: what changes is shown at once."
 APART = """
 from models_registry.models import Group, Preset
@@ -141,6 +154,23 @@ def test_a_pin_is_shown_without_a_reload_and_the_focus_stays(
     ).to_be_visible()
     page.get_by_role("article", name="alpha").get_by_role("button", name="Unload").click()
     expect(card).not_to_be_visible()
+
+
+def test_ten_thousand_events_leave_the_page_as_large_as_it_was(desk: Desk) -> None:
+    page = desk.page()
+    page.add_init_script(SPOKEN_TO)
+    desk.log_in(page)
+    page.goto("/admin/live/")
+    expect(page.get_by_text(LIVE)).to_be_visible()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    size = page.evaluate(SIZE)
+
+    with page.expect_response("**/admin/live/parts/**timeline=1"):
+        page.evaluate(TEN_THOUSAND_EVENTS)
+
+    assert page.evaluate(SIZE) == size
+    assert len(asked) < 10
 
 
 def test_on_a_telephone_and_in_the_dark_it_can_be_read(taking_turns: None, desk: Desk) -> None:

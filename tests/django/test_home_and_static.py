@@ -12,6 +12,10 @@ def test_a_browser_is_sent_from_the_root_to_the_admin(client: Client) -> None:
     assert (answer.status_code, answer.headers["Location"]) == (302, "/admin/")
 
 
+def test_who_may_look_at_the_live_page_is_sent_there(admin_client: Client) -> None:
+    assert admin_client.get("/").headers["Location"] == "/admin/live/"
+
+
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT"])
 def test_a_client_is_told_in_json_that_there_is_no_such_path(client: Client, method: str) -> None:
     answer = client.generic(method, "/predict")

@@ -9,6 +9,7 @@ const connection = document.getElementById("live-connection");
 const told = document.getElementById("live-told");
 const why = document.getElementById("live-why");
 const LEAST_MS = 1000;
+const BREATH = 4;
 const RECORDED_MS = 500; // what has happened stands in the record a moment later
 const LONGEST_WAIT_MS = 15000;
 
@@ -46,27 +47,39 @@ function showTimes() {
 // The parts ------------------------------------------------------------------------------------
 
 let span = new URLSearchParams(location.search).get("span") || "";
+let past = false; // whether the timeline may have something new
 let asking = false;
 let again = false;
-let askedAt = -LEAST_MS;
+let nextAt = 0;
+let pastTimer = 0;
 let timer = 0;
 
-function renewSoon(milliseconds = 0) {
+function renewPastSoon() {
+    if (pastTimer) return;
+    pastTimer = setTimeout(() => {
+        pastTimer = 0;
+        past = true;
+        renewSoon();
+    }, RECORDED_MS);
+}
+
+function renewSoon() {
     if (asking) {
         again = true;
         return;
     }
     if (timer) return;
-    const wait = Math.max(milliseconds, askedAt + LEAST_MS - performance.now(), 0);
-    timer = setTimeout(renew, wait);
+    timer = setTimeout(renew, Math.max(nextAt - performance.now(), 0));
 }
 
 async function renew() {
     timer = 0;
     asking = true;
-    askedAt = performance.now();
+    const query = new URLSearchParams({ span, timeline: past ? "1" : "0" });
+    past = false;
+    const began = performance.now();
     try {
-        const answer = await fetch(`${root.dataset.parts}?span=${encodeURIComponent(span)}`);
+        const answer = await fetch(`${root.dataset.parts}?${query}`);
         if (answer.status === 403) {
             say(root.dataset.ended, true);
             ended = true;
@@ -79,6 +92,8 @@ async function renew() {
         // The network is away: the socket says so too, and asks again when it is back.
     } finally {
         asking = false;
+        const took = performance.now() - began;
+        nextAt = began + Math.max(LEAST_MS, took * BREATH); // a busy server is asked less often
         if (again) {
             again = false;
             renewSoon();
@@ -89,7 +104,10 @@ async function renew() {
 function show(html) {
     const fresh = document.createElement("div");
     fresh.innerHTML = html;
-    morph(parts, withoutBlanks(fresh));
+    withoutBlanks(fresh);
+    for (const part of fresh.children) {
+        morph(parts.querySelector(`:scope > [data-key="${part.dataset.key}"]`), part);
+    }
     readClock();
     showTimes();
 }
@@ -113,6 +131,7 @@ function connect() {
     socket.addEventListener("open", () => {
         wait = 1000;
         say(root.dataset.connected, false);
+        past = true;
         renewSoon();
     });
     socket.addEventListener("message", (message) => hear(JSON.parse(message.data)));
@@ -128,7 +147,8 @@ function connect() {
 function hear(event) {
     last = event.id || last;
     if (event.event === "download_progress" || isAStepOfALoad(event)) return;
-    renewSoon(event.event === "activity" ? 0 : RECORDED_MS);
+    renewSoon();
+    if (event.event !== "activity") renewPastSoon();
 }
 
 /* Then only its card's bar moves. */
@@ -180,6 +200,7 @@ root.addEventListener("click", async (event) => {
     if (link.dataset.span) {
         span = link.dataset.span;
         history.replaceState(null, "", link.href);
+        past = true;
         renewSoon();
         return;
     }

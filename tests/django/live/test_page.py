@@ -23,6 +23,7 @@ from scheduler.protocol import (
 
 from ..control_socket import StandInScheduler
 from ..management import session_of, staff
+from ..usage.recorded import a_request, recorded
 
 pytestmark = pytest.mark.django_db
 
@@ -140,6 +141,26 @@ def test_a_button_needs_the_token(
 
     assert answer.status_code == 403
     assert scheduler.times("Load") == 0
+
+
+def test_how_fast_models_answer_is_told_of_their_streamed_answers(
+    admin_client: Client, scheduler: StandInScheduler
+) -> None:
+    busy(scheduler)
+    recorded(
+        a_request(record="1", preset=LOADED.preset, answered=90, first_token=1.0, duration=4.0),
+        a_request(record="2", preset=LOADED.preset, answered=10, first_token=1.0, duration=3.0),
+        a_request(record="3", preset=LOADED.preset, answered=999, first_token=None, duration=1.0),
+    )
+
+    assert "<dd>20.0</dd>" in text(admin_client)
+
+
+def test_the_timeline_is_left_out_where_nothing_new_is_in_it(
+    admin_client: Client, scheduler: StandInScheduler
+) -> None:
+    assert "live-timeline" in text(admin_client, f"{PAGE}parts/")
+    assert "live-timeline" not in text(admin_client, f"{PAGE}parts/?timeline=0")
 
 
 def test_many_models_take_few_questions(
