@@ -8,6 +8,7 @@ can be made by what a client sends.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -40,6 +41,9 @@ QUIET = {
 """Never more talkative than this, unless everything is wanted."""
 
 
+_SENT_TO_COLLECTORS = re.compile(r"OTEL_EXPORTER_OTLP_(?:\w+_)?HEADERS").fullmatch
+
+
 def levels_in(text: str) -> dict[str, str]:
     """`proxy=DEBUG, huey=INFO` as levels by logger. Raises ValueError."""
     levels = {}
@@ -59,9 +63,12 @@ def secrets_in(environment: Mapping[str, str], secret_key: str, keys: Sequence[s
             passwords.append(urlsplit(environment.get(name, "")).password or "")
         except ValueError:
             continue  # the settings say what is wrong with it
-    headers = environment.get("OTEL_EXPORTER_OTLP_HEADERS", "")
-    told = [pair.partition("=")[2].strip() for pair in headers.split(",")]
-    return [secret_key, *keys, *passwords, *told, environment.get("HF_TOKEN", "")]
+    headers = [value for name, value in environment.items() if _SENT_TO_COLLECTORS(name)]
+    told = [pair.partition("=")[2].strip() for pair in ",".join(headers).split(",")]
+    tokens = [
+        environment.get(name, "").strip() for name in ("HF_TOKEN", "CORRAL_OIDC_CLIENT_SECRET")
+    ]
+    return [secret_key, *keys, *passwords, *told, *tokens]
 
 
 def _add_request(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:

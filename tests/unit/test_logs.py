@@ -137,10 +137,12 @@ def test_secrets_of_the_settings_are_known_by_their_text():
         "DATABASE_URL": "postgres://corral:of-database@db/corral",
         "REDIS_URL": "redis://:of-redis@host",
         "OTEL_EXPORTER_OTLP_HEADERS": "x-team=blue, authorization=of-collector",
+        "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "authorization=of-traces",
         "HF_TOKEN": "of-the-hub",
+        "CORRAL_OIDC_CLIENT_SECRET": "of-the-provider",
     }
 
     found = secrets_in(environment, "of-django", ["of-serve"])
 
-    expected = {"of-database", "of-redis", "of-collector", "of-the-hub", "of-django", "of-serve"}
-    assert expected <= set(found)
+    things = "database redis collector traces the-hub the-provider django serve"
+    assert {f"of-{thing}" for thing in things.split()} <= set(found)
