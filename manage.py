@@ -9,9 +9,11 @@ import sys
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line
 
-PAGELESS = ("serve", "runscheduler", "runjobs")
-"""Commands of processes that show no page: what only pages need costs each of them a third of its
-start."""
+PAGELESS = (
+    *("serve", "runscheduler", "runjobs"),
+    *("status", "logs", "queue", "explain", "load", "unload", "pin", "unpin", "download", "chat"),
+)
+"""Commands that show no page: what only pages need costs each of them a third of its start."""
 
 
 def main() -> None:

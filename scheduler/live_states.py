@@ -60,6 +60,7 @@ class InstanceState(msgspec.Struct, frozen=True):
     kept: float | None = None
     """Seconds for which it is still kept, or will be once it is idle; None: until its room is
     needed."""
+    pinned: bool = False
 
 
 class RemoteState(msgspec.Struct, frozen=True):

@@ -45,7 +45,7 @@ from .protocol import (
     Unload,
 )
 
-_HELD_UP: dict[HoldupName, str] = {
+HELD_UP: dict[HoldupName, str] = {
     "turn": "other models are loaded first",
     "loader": "another load is under way",
     "room": "another model makes way",
@@ -55,6 +55,7 @@ _HELD_UP: dict[HoldupName, str] = {
     "measuring": "what it takes in memory is being measured",
     "slot": "all its slots are answering",
 }
+"""What waiters wait for, but for their model's own load."""
 
 _MOST_ALIVE_FIRST = ("loaded", "loading", "sleeping", "draining", "stopping")
 
@@ -204,7 +205,7 @@ def _status(
         stale=any(instance.stale for instance in instances),
         progress=next((i.progress for i in instances if i.state == "loading"), None),
         exit=_exit(failure) if failure is not None else "",
-        holdup=_HELD_UP.get(holdup, "") if holdup is not None else "",
+        holdup=HELD_UP.get(holdup, "") if holdup is not None else "",
         running=tuple(map(_running, instances)),
         need=need,
         saved=_saved(saves) if saves is not None else None,

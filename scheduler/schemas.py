@@ -47,6 +47,7 @@ class InstanceOut(Schema):
     surplus: dict[str, int] = Field(description="Of these, what others took unforeseen before.")
     actual: dict[str, int] = Field(description="The same as it reports them once it is loaded.")
     held: dict[str, int] = Field(description="The same as the ledger counts them.")
+    pinned: bool = Field(description="Never evicted for another model.")
 
 
 class DeviceInstanceOut(Schema):

@@ -93,6 +93,7 @@ def instance_state(owner: Owner, instance: Instance, now: float) -> InstanceStat
         actual={} if instance.allocated is None else by_device(instance.allocated),
         held=by_device(owner.planner.ledger.held[number]),
         kept=still_kept(instance, owner.planner.config, now),
+        pinned=instance.preset.pinned,
     )
 
 

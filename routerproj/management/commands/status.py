@@ -1,77 +1,125 @@
-"""`manage.py status`: what runs now. Exit code 1 when nothing answers."""
+"""`manage.py status [--watch [SECONDS]] [--json]`: what runs now. Exit code 1 when nothing
+answers."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import time
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 from django.conf import settings
-from django.core.management.base import BaseCommand
+from django.core.management.base import CommandParser
 
-from routerproj.serve.probes import ask, web_answers
+from models_registry.operating import NO_SCHEDULER, REFUSED, OperatorCommand
+from models_registry.terminal import clipped
+from routerproj.serve.probes import web_answers
 from routerproj.serve.state_lock import served_url
-from scheduler.protocol import InstanceState, QueueEntry, RemoteState, Snapshot, SnapshotState
+from scheduler.describing import live_devices, live_snapshot
+from scheduler.protocol import DeviceState, Refused, SnapshotState
+from scheduler.status_told import status_lines
 
 ANSWER_SECONDS = 5.0
+WATCH_SECONDS = 2.0
 
 
-class Command(BaseCommand):
-    help = "Says what runs on this state folder: the web address, the scheduler, the models."
-    requires_system_checks: list[str] = []
+@dataclass(frozen=True, slots=True)
+class Found:
+    """`url` is empty when no `serve` runs; `live` is None when the scheduler does not answer."""
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        self.stdout.write(f"state     {settings.CORRAL_VAR}")
-        web = self._web()
-        scheduler = self._scheduler()
-        if not web and not scheduler:
-            raise SystemExit(1)
+    url: str
+    web: bool
+    live: SnapshotState | None
+    devices: list[DeviceState]
 
-    def _web(self) -> bool:
-        url = served_url(settings.CORRAL_VAR)
-        if not url:
-            self.stdout.write("serve     does not run")
-            return False
-        answers = asyncio.run(web_answers(url, ANSWER_SECONDS))
-        self.stdout.write(f"serve     {url} {'answers' if answers else 'does not answer'}")
-        return answers
-
-    def _scheduler(self) -> bool:
-        reply = asyncio.run(ask(settings.CORRAL_CONTROL_SOCKET, Snapshot(id=1), ANSWER_SECONDS))
-        if reply is None or reply.ok is None:
-            self.stdout.write("scheduler does not answer")
-            return False
-        for line in described(msgspec.convert(reply.ok, SnapshotState)):
-            self.stdout.write(line)
-        return True
+    @property
+    def nothing(self) -> bool:
+        return not self.web and self.live is None
 
 
-def described(state: SnapshotState) -> list[str]:
-    limit = state.models_max or "no limit"
-    stopping = ", stopping" if state.shutting_down else ""
-    return [
-        f"scheduler pid {state.pid}, {len(state.instances)} of {limit} models loaded{stopping}",
-        *(f"  {_instance(instance)}" for instance in state.instances),
-        *(f"  {_remote(remote)}" for remote in state.remotes),
-        *(f"  {_queued(entry)}" for entry in state.queue),
-        *(
-            f"  {failure.preset}: failed {failure.failed_ago:.0f} s ago, {failure.reason}"
-            for failure in state.failures
-        ),
-    ]
+class Command(OperatorCommand):
+    help = "Says what runs on this state folder: the web address, devices, models, the queue."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--watch",
+            type=_pause,
+            nargs="?",
+            const=WATCH_SECONDS,
+            metavar="SECONDS",
+            help=f"again every so many seconds, until Ctrl-C; unless told {WATCH_SECONDS:.0f}",
+        )
+        parser.add_argument(
+            "--json", action="store_true", help="one JSON object, a line each with --watch"
+        )
+
+    def work(self, options: dict[str, Any]) -> None:
+        if options["watch"] is not None:
+            self._watch(options["watch"], in_json=options["json"])
+            return
+        found = look()
+        if options["json"]:
+            self.screen.line(as_json(found))
+        else:
+            for line in lines(found, self.screen.width):
+                self.screen.line(line)
+        if found.live is None and not options["json"]:
+            self.stderr.write(NO_SCHEDULER, str)
+        if found.nothing:
+            raise SystemExit(REFUSED)
+
+    def _watch(self, pause_seconds: float, *, in_json: bool) -> None:
+        """Ctrl-C is its end, and no failure."""
+        try:
+            while True:
+                found = look()
+                if in_json:
+                    self.screen.line(as_json(found))
+                else:
+                    self.screen.page(lines(found, self.screen.width))
+                time.sleep(pause_seconds)
+        except KeyboardInterrupt:
+            return
 
 
-def _remote(remote: RemoteState) -> str:
-    under_way = f"{remote.leases} of {remote.parallel} requests under way"
-    return f"{remote.preset}: on a remote server, {under_way}"
+def look() -> Found:
+    url = served_url(settings.CORRAL_VAR)
+    web = bool(url) and asyncio.run(web_answers(url, ANSWER_SECONDS))
+    try:
+        return Found(url, web, live_snapshot(), live_devices())
+    except Refused:
+        return Found(url, web, None, [])
 
 
-def _queued(entry: QueueEntry) -> str:
-    left = f", about {entry.seconds:.0f} s more" if entry.seconds is not None else ""
-    return f"{entry.preset}: {entry.waiters} waiting, the first for {entry.oldest:.0f} s{left}"
+def lines(found: Found, width: int | None = None) -> list[str]:
+    serve = "does not run"
+    if found.url:
+        serve = f"{found.url} {'answers' if found.web else 'does not answer'}"
+    told = [f"state     {settings.CORRAL_VAR}", f"serve     {serve}"]
+    if width is not None:
+        told = [clipped(line, width) for line in told]
+    if found.live is None:
+        return [*told, "scheduler does not answer"]
+    return [*told, *status_lines(found.live, found.devices, width)]
 
 
-def _instance(instance: InstanceState) -> str:
-    busy = f"{instance.leases} of {instance.parallel} slots busy"
-    stale = ", options changed" if instance.stale else ""
-    return f"{instance.preset}: {instance.state}, pid {instance.pid or '-'}, {busy}{stale}"
+def as_json(found: Found) -> str:
+    """Fields may be added; none is renamed or left out (docs/command-line.md)."""
+    told = {
+        "state": str(settings.CORRAL_VAR),
+        "url": found.url,
+        "answers": found.web,
+        "scheduler": msgspec.to_builtins(found.live),
+        "devices": msgspec.to_builtins(found.devices),
+    }
+    return json.dumps(told)
+
+
+def _pause(text: str) -> float:
+    """Raises ValueError, of which argparse tells."""
+    seconds = float(text)
+    if not 0.1 <= seconds <= 3600:
+        raise ValueError(text)
+    return seconds
