@@ -165,3 +165,20 @@ def test_a_refusal_tells_nothing_of_who_is_there(house: House) -> None:
     ):
         told = [ask(house, "GET", path, key=house.blues) for path in (mine, nobody)]
         assert (told[0].status, told[0].body) == (told[1].status, told[1].body)
+
+
+def test_a_request_of_the_same_id_touches_nothing_of_the_others(reds_have_asked: House) -> None:
+    """Clients may name their requests: the scheduler, limits and records go by such names."""
+    house = reds_have_asked
+    lookup = {"conversation_ids": [CONVERSATION]}
+    headers = {"X-Request-Id": REQUEST}
+
+    for _ in range(3):
+        body = {"model": "beta", "prompt": "x", "max_tokens": 1}
+        answer = ask(house, "POST", "/v1/completions", body, key=house.blues, **headers)
+        assert answer.status == 200
+
+    still = ask(house, "POST", "/v1/streams/lookup", lookup, key=house.reds)
+    own = ask(house, "GET", f"/router/api/usage/requests?request_id={REQUEST}", key=house.blues)
+    assert not still.json[0]["is_done"]
+    assert "slow" not in own.body.decode()

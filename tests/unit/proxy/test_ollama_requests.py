@@ -372,6 +372,25 @@ def test_a_template_is_rendered(template, text):
 
 
 @pytest.mark.parametrize(
+    "template",
+    [
+        "{{" * 30_000,
+        "{{" + " " * 60_000,
+        "{{ " + "\t -" * 20_000,
+        "{{ if .System }}" * 4_000,
+        "{{ .Prompt }}" * 5_000,
+        "x" * 65_537,
+    ],
+    ids=["open", "blanks", "dashes", "ifs", "a prompt many times", "long"],
+)
+def test_no_template_takes_long_or_grows_without_end(template):
+    """The first ones took minutes, of everybody's; the prompt many times all memory."""
+    with pytest.raises(Refused):
+        rendered(template, {"System": "s", "Prompt": "p" * 10_000})
+
+
+
+@pytest.mark.parametrize(
     "template", ["{{ range .Messages }}{{ end }}", "{{ .Tools }}", "{{ if .System }}", "{{ .Prompt"]
 )
 def test_what_a_template_cannot_say_here_is_refused(template):
