@@ -389,7 +389,6 @@ def test_no_template_takes_long_or_grows_without_end(template):
         rendered(template, {"System": "s", "Prompt": "p" * 10_000})
 
 
-
 @pytest.mark.parametrize(
     "template", ["{{ range .Messages }}{{ end }}", "{{ .Tools }}", "{{ if .System }}", "{{ .Prompt"]
 )
