@@ -272,6 +272,7 @@ def test_totals_are_by_device_and_none_for_a_failure() -> None:
     assert measurements.figures_of(launch_specs()) == {}
 
 
+@pytest.mark.django_db(transaction=True)  # a task gives its connection back
 def test_what_no_preset_has_had_for_long_goes_in_the_night(
     preset: Preset, settings: Settings
 ) -> None:

@@ -157,6 +157,7 @@ def test_an_action_on_several_says_which_could_not(admin_client: Client) -> None
     assert told == {"team/m is paused.", "team/done cannot be paused: it is done."}
 
 
+@pytest.mark.django_db(transaction=True)  # its pulse has a connection of its own
 def test_a_finished_one_can_be_deleted_with_its_model(
     admin_client: Client, stand_in, fetched
 ) -> None:
