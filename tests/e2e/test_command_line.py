@@ -76,6 +76,18 @@ def test_a_model_is_loaded_seen_read_about_and_unloaded(running: Gateway) -> Non
     eventually(lambda: not running.instance_of("alpha"), "it goes")
 
 
+def test_logs_that_are_followed_go_on_when_the_model_is_started_anew(running: Gateway) -> None:
+    running.client.chat("alpha")
+    with terminal(running, "logs", "alpha", "--follow", "--lines", "1") as logs:
+        logs.until("\n")
+        running.unload_all()
+        logs.forget()
+        running.client.chat("alpha")
+        logs.until("llama_server: listening on")
+        logs.type(CTRL_C)
+        assert logs.end() == 0
+
+
 def test_what_is_not_there_is_declined_on_stderr_with_what_is_nearly_called_so(
     running: Gateway,
 ) -> None:
