@@ -154,6 +154,7 @@ def test_a_rescan_and_who_asked_for_it(tmp_path: Path, settings: Any) -> None:
     ]
 
 
+@pytest.mark.django_db(transaction=True)  # its pulse has a connection of its own
 def test_a_download_says_who_asked_and_its_job_for_whom_it_works(stand_in: Any) -> None:
     stand_in.repository("team/m", {"m-Q8_0.gguf": GGUF})
 
