@@ -158,7 +158,8 @@ def _start_told(figures: Mapping[str, Any]) -> list[str]:
     if needs:
         told.append(_("It needs %(sizes)s") % {"sizes": on_devices(needs)})
     if maps:
-        told.append(_("Its weights are mapped: %(sizes)s") % {"sizes": on_devices(maps)})
+        files = ", ".join(f"{file}, {mebibytes(size)}" for file, size in maps.items())
+        told.append(_("Its weights are mapped from %(files)s") % {"files": files})
     if available:
         told.append(
             _("After the margin there were available %(sizes)s") % {"sizes": on_devices(available)}

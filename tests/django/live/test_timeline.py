@@ -133,12 +133,14 @@ def test_a_placement_tells_what_it_needed_and_what_there_was(
         placement="whole", layers={"CUDA0": 33}, context=8192, predicted={"CUDA0": 5120 * MIB}
     )
     figures = {"needs_CUDA0": 5120 * MIB, "available_CUDA0": 8900 * MIB, "waiters": 1}
+    figures["maps_/srv/a.gguf"] = 20 * MIB
     decided("start", "requested", instance=row, figures=figures)
 
     told = why(admin_client, f"instance/{row.pk}")
 
     assert "It went on CUDA0, with a context of 8,192 tokens." in told
     assert "a was started: a request asked for it. It needs 5,120 MiB on CUDA0." in told
+    assert "Its weights are mapped from /srv/a.gguf, 20 MiB." in told
     assert "After the margin there were available 8,900 MiB on CUDA0." in told
 
 
