@@ -23,6 +23,13 @@ FEW = ("--max-tokens", "4")
 FAST, CRAWLING = 0, 20_000
 """Bytes a second; 0: as fast as it goes."""
 
+ENDLESS = """
+from models_registry.models import Alias, Preset
+slow = Preset.objects.get(name="slow")
+Alias.objects.create(name="endless", preset=slow, request_set={"ignore_eos": True})
+"""
+"""Random weights may end an answer at any token."""
+
 
 @pytest.fixture(scope="module")
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
@@ -40,6 +47,7 @@ def running(serving: Hub, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     models = {"alpha": {"seed": 1}, "slow": SLOW}
     with gateway(folder, args=["--models-max", "1"], env=env, models=models) as found:
         found.environment["CORRAL_KEY"] = found.key
+        found.django(ENDLESS)
         yield found
 
 
@@ -127,7 +135,7 @@ def test_what_is_piped_into_chat_gets_the_answer_and_nothing_else(running: Gatew
 
 
 def test_ctrl_c_stops_an_answer_and_not_the_chat(running: Gateway) -> None:
-    with terminal(running, "chat", "slow") as chat:
+    with terminal(running, "chat", "endless") as chat:
         chat.until("> ")
         chat.type("Speak on.\n")
         eventually(lambda: running.instance_of("slow").get("leases"), "it answers", 60)
