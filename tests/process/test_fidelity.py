@@ -25,6 +25,10 @@ pytestmark = pytest.mark.slow
 CLIENTS = 8
 KEPT = {b"content-type", b"content-length"}
 """Of what the engine's answers say of themselves; the rest speaks of its connection and its own."""
+AS_DATA = {
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"sandbox; default-src 'none'"),
+}
 
 
 @pytest.fixture(scope="module", params=["uvicorn", "daphne"])
@@ -87,7 +91,7 @@ async def test_a_thousand_answers_of_the_engine_arrive_byte_for_byte(gateway: Ca
                 await client.ask(captured.body, number_told, id_told, path=captured.path)
                 got = await client.answer()
                 kept = {header for header in captured.headers if header[0] in KEPT}
-                ours = {(b"x-request-id", b"r%d" % number)}
+                ours = {(b"x-request-id", b"r%d" % number), *AS_DATA}
                 ours |= {(b"x-accel-buffering", b"no")} if captured.is_stream else set()
                 servers = {b"date", b"transfer-encoding", b"server"}
                 told = {header for header in got.headers if header[0] not in servers}

@@ -303,11 +303,14 @@ async def test_what_is_too_old_is_removed_also_while_nothing_is_saved(tmp_path):
     async with saving(tmp_path, rule=rule) as saved:
         await saved.turn(LONG)
         await saved.swap()
-        await until(lambda: saved.stage.operations.saves.counting.states()[0].saved)
-        await until(lambda: not list(saved.store))
 
-        dropped = [e for e in saved.stage.entries if isinstance(e, Decided) and e.kind == "kv_drop"]
-        assert [each.reason for each in dropped] == ["old"]
+        def dropped():
+            entries = saved.stage.entries
+            return [e.reason for e in entries if isinstance(e, Decided) and e.kind == "kv_drop"]
+
+        await until(dropped)
+        assert dropped() == ["old"]
+        assert not list(saved.store)
 
 
 def asleep(saved):
