@@ -72,7 +72,7 @@ def test_an_edit_stands_in_the_history_and_can_be_taken_back(desk: Desk) -> None
     page.get_by_label("Slots", exact=True).fill("2")
     save(page)
 
-    page.get_by_role("link", name="History").click()
+    page.get_by_role("link", name=re.compile("History$")).click()
     expect(page.get_by_role("row").filter(has_text="slots: unset → 2")).to_contain_text("anna")
     page.get_by_role("row").filter(has_text="context: unset → 2048").get_by_role("link").click()
     expect(page.get_by_role("row", name="slots 2 unset")).to_be_visible()

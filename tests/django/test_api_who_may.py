@@ -31,7 +31,8 @@ def every_operation() -> list[tuple[str, str]]:
 
 
 def _example(parameter: re.Match[str]) -> str:
-    known = {"id": "1", "number": "1", "public_id": "aaaaaaaa", "request_id": "mine-1", "device": "CUDA0"}
+    known = {"public_id": "aaaaaaaa", "request_id": "mine-1", "device": "CUDA0"}
+    known |= dict.fromkeys(("id", "number"), "1")
     return known.get(parameter[1], "some/model:Q4_K_M")
 
 
