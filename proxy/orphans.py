@@ -88,7 +88,7 @@ class Orphans:
     async def _settle(self, left: LeftOpen) -> None:
         try:
             record = None if left.opened is None else await self._record_of(left.opened)
-        except BaseException:
+        except BaseException:  # also cancelled: it is another process's then
             left.let_go()
             raise
         if record is not None:

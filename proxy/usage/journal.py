@@ -10,18 +10,19 @@ built so: docs/decisions/0022-usage-journal.md.
 from __future__ import annotations
 
 import errno
-import fcntl
 import logging
 import os
 import time
 from pathlib import Path
 
+from proxy.usage import locked_files
 from proxy.usage.record import Record, line_of
 from scheduler.protocol import Refused
 
 logger = logging.getLogger(__name__)
 
 SUFFIX = ".jsonl"
+APPENDING = os.O_WRONLY | os.O_APPEND
 LARGEST_FILE = 4 << 20
 """Bytes, after which another one is begun."""
 
@@ -114,7 +115,7 @@ class Journal:
         if self._size >= LARGEST_FILE:
             self.let_go()
         if self._file < 0:
-            self._file, self._path = _opened(self.folder)
+            self._path, self._file = locked_files.made(self.folder, _name, APPENDING)
         written = os.write(self._file, line)
         if written != len(line):  # the disk is full: half a line is none, and nothing follows it
             self.let_go()
@@ -142,16 +143,8 @@ def size_of(folder: Path) -> int:
     return size
 
 
-def _opened(folder: Path) -> tuple[int, Path]:
-    """A new file, locked. Raises OSError."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    while True:
-        path = folder / f"{time.time_ns():020d}-{os.getpid()}{SUFFIX}"
-        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
-        fcntl.flock(file, fcntl.LOCK_EX)
-        if os.fstat(file).st_nlink:
-            return file, path
-        os.close(file)  # somebody took it for one that was left
+def _name() -> str:
+    return f"{time.time_ns():020d}-{os.getpid()}{SUFFIX}"
 
 
 def _unavailable(why: str) -> Refused:

@@ -5,15 +5,14 @@ to its record.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import secrets
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
+from proxy.usage import locked_files
 from proxy.usage.record import Record
 
 logger = logging.getLogger(__name__)
@@ -98,35 +97,23 @@ class OpenRecords:
             paths = [path for path in self._folder.iterdir() if path.suffix == SUFFIX]
         except FileNotFoundError:
             return []
-        return [left for path in paths for left in _left(path)]
+        return [left for left in map(_left, paths) if left is not None]
 
     def _made(self) -> tuple[Path, int]:
         """A new file, locked. Raises OSError."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        while True:
-            path = self._folder / f"{secrets.token_hex(16)}{SUFFIX}"
-            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-            fcntl.flock(file, fcntl.LOCK_EX)
-            if os.fstat(file).st_nlink:
-                return path, file
-            os.close(file)  # somebody took it for one that was left
+        return locked_files.made(self._folder, _name, os.O_RDWR)
 
 
-def _left(path: Path) -> Iterator[LeftOpen]:
+def _name() -> str:
+    return f"{secrets.token_hex(16)}{SUFFIX}"
+
+
+def _left(path: Path) -> LeftOpen | None:
     """None when it is somebody's, or gone."""
-    try:
-        file = os.open(path, os.O_RDWR)
-    except FileNotFoundError:
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(file)
-        return
-    if not os.fstat(file).st_nlink:
-        os.close(file)
-        return
-    yield LeftOpen(path, file, _opened(path, os.pread(file, 1 << 20, 0)))
+    file = locked_files.left(path, os.O_RDWR)
+    if file is None:
+        return None
+    return LeftOpen(path, file, _opened(path, os.pread(file, 1 << 20, 0)))
 
 
 def _opened(path: Path, content: bytes) -> Opened | None:

@@ -6,7 +6,6 @@ left out, in the transaction that inserts the rest.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 from collections.abc import Iterator, Sequence
@@ -24,6 +23,7 @@ from django.db import (
 
 from proxy.models import UsageRecord
 from proxy.rollups.raising import roll_up
+from proxy.usage import locked_files
 from proxy.usage.journal import journals_in
 from proxy.usage.record import Record, record_in
 from proxy.usage.rows import began, fit, insert_contents, insert_rows
@@ -81,20 +81,12 @@ def _take(path: Path) -> int:
 @contextmanager
 def _locked(path: Path) -> Iterator[int | None]:
     """None when it is somebody else's, or gone."""
+    file = locked_files.left(path, os.O_RDONLY)
     try:
-        file = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        yield None
-        return
-    try:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield None
-            return
-        yield file if os.fstat(file).st_nlink else None
+        yield file
     finally:
-        os.close(file)
+        if file is not None:
+            os.close(file)
 
 
 def _content(file: int) -> bytes:
