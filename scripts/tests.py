@@ -4,6 +4,9 @@ Much of a lane's time goes by in waiting for processes that start, stop or answe
 two cores busy, and the next begins when one has ended. Each is a pytest of its own, with a state
 folder of its own (tests/state_folder.py), and is shown whole when it ends, with what it cost
 (tests/costs.py). A signal ends them all as Ctrl-C does, with what they have started.
+
+What failed is tried once more at the end, with nothing beside it, unless it is many: what then
+passes is told by name, as a fault that waits for a person (docs/decisions/0032-second-try.md).
 """
 
 from __future__ import annotations
@@ -44,7 +47,10 @@ INTERRUPTED = 2  # pytest's word for it
 ALONE = ["tests/e2e", "-m", "alone"]
 """What judges the memory of the whole machine: after the lanes, which take and give back much."""
 PYTEST = [sys.executable, "-m", "pytest"]
-REPORT = ["-p", "tests.costs"]
+REPORT = ["-p", "tests.costs", "-p", "tests.failed"]
+TESTS_FAILED = 1  # pytest's word for it
+TRIED_AGAIN = 5
+"""Failed tests in all: more than these are no accident of two busy cores."""
 
 
 class Lane(NamedTuple):
@@ -61,14 +67,40 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="corral-tests-") as logs:
         lanes = Lanes(Path(logs))
         signal.signal(signal.SIGTERM, lambda *_: lanes.interrupt())
-        failed = lanes.run()
-    if not lanes.interrupted:
-        print("\n== alone", flush=True)
-        command = [*PYTEST, *REPORT, *ALONE]
-        alone = subprocess.run(command, cwd=ROOT, env=_environment("alone"), check=False)
-        failed += ["alone"] if alone.returncode else []
+        codes = lanes.run()
+        if not lanes.interrupted:
+            print("\n== alone", flush=True)
+            codes["alone"] = _run_here(Path(logs), "alone", ALONE)
+            codes |= _second_try(Path(logs), codes)
+    failed = [name for name, code in codes.items() if code]
     print(f"== failed: {', '.join(failed)}" if failed else "== all lanes passed")
     return 1 if failed else 0
+
+
+def _second_try(logs: Path, codes: dict[str, int]) -> dict[str, int]:
+    """What the lanes with failed tests come to when only those run, one after another."""
+    lanes = [name for name, code in codes.items() if code == TESTS_FAILED]
+    failed = {name: _failed_tests(logs, name) for name in lanes}
+    if not all(failed.values()) or sum(map(len, failed.values())) > TRIED_AGAIN:
+        return {}
+    again = {}
+    for name, tests in failed.items():
+        print(f"\n== {name}, what failed once more", flush=True)
+        again[name] = _run_here(logs, name, tests)
+        if not again[name]:
+            for test in tests:
+                print(f"== UNSTEADY, passed only by itself: {test}", flush=True)
+    return again
+
+
+def _failed_tests(logs: Path, name: str) -> list[str]:
+    told = logs / f"{name}.failed"
+    return told.read_text().splitlines() if told.exists() else []
+
+
+def _run_here(logs: Path, name: str, arguments: list[str]) -> int:
+    command = [*BESIDE.get(name, []), *PYTEST, *REPORT, *arguments]
+    return subprocess.run(command, cwd=ROOT, env=_environment(logs, name), check=False).returncode
 
 
 class Lanes:
@@ -79,9 +111,9 @@ class Lanes:
         self._waiting = list(LANES)
         self._running: dict[str, Lane] = {}
 
-    def run(self) -> list[str]:
-        """The names of those that failed."""
-        failed = []
+    def run(self) -> dict[str, int]:
+        """What each lane's pytest ended with."""
+        codes = {}
         self._start()
         while self._running:
             name, seconds = self._next_to_end()
@@ -94,8 +126,8 @@ class Lanes:
             print(f"\n== {name}, ended after {after:.0f} s, {seconds:.0f} s of CPU", flush=True)
             print(said.read(), flush=True)
             said.close()
-            failed += [name] if process.returncode else []
-        return failed
+            codes[name] = process.returncode
+        return codes
 
     def interrupt(self) -> None:
         self.interrupted = True
@@ -109,7 +141,7 @@ class Lanes:
             command = [*BESIDE.get(name, []), *PYTEST, *REPORT, *LANES[name]]
             said = (self._logs / name).open("w+", errors="replace")
             process = subprocess.Popen(
-                command, cwd=ROOT, env=_environment(name), stdout=said, stderr=said
+                command, cwd=ROOT, env=_environment(self._logs, name), stdout=said, stderr=said
             )
             self._running[name] = Lane(process, said)
 
@@ -128,8 +160,9 @@ class Lanes:
                 print("interrupted: the lanes end what they have started", flush=True)
 
 
-def _environment(name: str) -> dict[str, str]:
-    environment = os.environ | {"CORRAL_TESTS": name}
+def _environment(logs: Path, name: str) -> dict[str, str]:
+    told = {"CORRAL_TESTS": name, "CORRAL_TESTS_FAILED": str(logs / f"{name}.failed")}
+    environment = os.environ | told
     # Some thousand processes would compile the same files, and each lane all that pytest rewrites
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     return environment
