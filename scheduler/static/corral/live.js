@@ -2,6 +2,7 @@
    of the page anew, at most once a second. Nothing is kept of the events themselves. */
 
 import { morph, withoutBlanks } from "./morph.js";
+import { follow } from "./stream.js";
 
 const root = document.getElementById("corral-live");
 const parts = document.getElementById("live-parts");
@@ -11,7 +12,6 @@ const why = document.getElementById("live-why");
 const LEAST_MS = 1000;
 const BREATH = 4;
 const RECORDED_MS = 500; // what has happened stands in the record a moment later
-const LONGEST_WAIT_MS = 15000;
 
 // Time: "12 sec" grows by itself --------------------------------------------------------------
 
@@ -82,8 +82,7 @@ async function renew() {
         const answer = await fetch(`${root.dataset.parts}?${query}`);
         if (answer.status === 403) {
             say(root.dataset.ended, true);
-            ended = true;
-            if (socket) socket.close();
+            stream.end();
         } else if (answer.ok) {
             show(await answer.text());
         }
@@ -114,38 +113,23 @@ function show(html) {
 
 // What is heard ------------------------------------------------------------------------------
 
-let socket = null;
-let last = "";
-let ended = false;
-let wait = 1000;
-
 function say(text, lost) {
     connection.textContent = text;
     connection.classList.toggle("lost", lost);
 }
 
-function connect() {
-    const scheme = location.protocol === "https:" ? "wss" : "ws";
-    const query = new URLSearchParams({ activity: "1", last_event_id: last });
-    socket = new WebSocket(`${scheme}://${location.host}/models/ws?${query}`);
-    socket.addEventListener("open", () => {
-        wait = 1000;
-        say(root.dataset.connected, false);
-        past = true;
-        renewSoon();
-    });
-    socket.addEventListener("message", (message) => hear(JSON.parse(message.data)));
-    socket.addEventListener("close", () => {
-        if (ended) return;
-        const since = new Date().toLocaleTimeString();
-        if (!connection.classList.contains("lost")) say(root.dataset.lost.replace("{time}", since), true);
-        setTimeout(connect, wait);
-        wait = Math.min(2 * wait, LONGEST_WAIT_MS);
-    });
+function opened() {
+    say(root.dataset.connected, false);
+    past = true;
+    renewSoon();
+}
+
+function lost() {
+    const since = new Date().toLocaleTimeString();
+    if (!connection.classList.contains("lost")) say(root.dataset.lost.replace("{time}", since), true);
 }
 
 function hear(event) {
-    last = event.id || last;
     if (event.event === "download_progress" || isAStepOfALoad(event)) return;
     renewSoon();
     if (event.event !== "activity") renewPastSoon();
@@ -223,4 +207,4 @@ for (const kind of ["focusin", "pointerover"]) {
 withoutBlanks(parts);
 readClock();
 setInterval(showTimes, 1000);
-connect();
+const stream = follow({ opened, heard: hear, lost });
