@@ -39,6 +39,7 @@ class InstanceRecord(models.Model):
     actual = models.JSONField("bytes that it said it had allocated", default=dict)
     figures = models.CharField("fingerprint of its measurement", max_length=32, blank=True)
     surplus = models.JSONField("bytes granted beyond its measurement", default=dict)
+    cached = models.FloatField("part of its files that was in memory at its start", null=True)
 
     class Meta:
         verbose_name = "instance"

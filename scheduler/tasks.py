@@ -11,6 +11,7 @@ from models_registry.engine_path import llama_server
 from models_registry.jobs import downloads, measures, nightly, task, with_fresh_connections
 from models_registry.launch import launch_specs
 from scheduler.models import prune_record
+from scheduler.runs import prune_logs
 
 logger = logging.getLogger(__name__)
 
@@ -21,6 +22,8 @@ def _prune() -> None:
     logger.info("the record: %d rows older than %d days went", removed, days)
     unused = measurements.prune(days, (spec.memory_fingerprint for spec in launch_specs()))
     logger.info("%d measurements that no preset had for %d days went", unused, days)
+    gone = prune_logs(settings.CORRAL_LOG_FOLDER, days)
+    logger.info("the logs of %d runs went", gone)
 
 
 def _measure(fingerprint: str) -> None:

@@ -5,15 +5,16 @@ A child prints what clients write. Neither here nor in the file is a key, or wha
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
-import re
 from collections import deque
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
 from models_registry.log_redaction import harmless_lines
+from scheduler.core.values import InstanceId
+from scheduler.run_logs import earlier_file, make_room, run_path
 
 from .child_lines import text_of
 from .last_words import last_words, says_out_of_memory
@@ -24,20 +25,26 @@ KEPT_LINES = 60
 LONGEST_KEPT_LINE = 2000
 _KEPT_BYTES = KEPT_LINES * LONGEST_KEPT_LINE
 FILE_LIMIT = 5 << 20
-"""Bytes in one file; with its predecessor a preset's log takes twice as much."""
+"""Bytes in one file; with its predecessor a run's log takes twice as much."""
 
 
 class ChildLog:
     """Of what is in memory the last KEPT_LINES count. A file that cannot be written is said once
     and given up: a full disk must not end a model."""
 
-    def __init__(self, path: Path | None, file_limit: int = FILE_LIMIT) -> None:
+    def __init__(
+        self, path: Path | None, file_limit: int = FILE_LIMIT, began: datetime | None = None
+    ) -> None:
+        self.began = began or datetime.now(UTC)
+        """Its run."""
         self._kept: deque[bytes] = deque(maxlen=KEPT_LINES)  # each at least a line
         self._kept_bytes = 0
         self._path = path
         self._file_limit = file_limit
         self._file: BinaryIO | None = None
         self._size = 0
+        self.is_over = False
+        """No line comes any more."""
 
     def add(self, line: bytes) -> None:
         line = harmless_lines(line)
@@ -58,6 +65,10 @@ class ChildLog:
         return says_out_of_memory(self._last_lines())
 
     def close(self) -> None:
+        self.is_over = True
+        self._close_file()
+
+    def _close_file(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -84,20 +95,32 @@ class ChildLog:
             self._file.write(lines)
             self._size += len(lines)
             if self._size >= self._file_limit:
-                self.close()
-                self._path.replace(self._path.with_suffix(".log.1"))
+                self._close_file()
+                self._path.replace(earlier_file(self._path))
         except OSError as failure:
             logger.warning("no log is kept in %s any more: %s", self._path, failure)
             self._path = None
-            self.close()
+            self._close_file()
 
 
-def log_path(folder: Path, preset: str) -> Path:
-    """Where a preset's log is: its name, or a safe form of it that no other name shares."""
-    safe = re.sub(r"[^A-Za-z0-9._-]", "_", preset)[:100].lstrip(".")
-    if safe != preset:
-        safe = f"{safe}-{hashlib.sha256(preset.encode()).hexdigest()[:8]}"
-    return folder / f"{safe}.log"
+class RunLogs:
+    """The logs of all children: each has a file of its own, and of each preset so many are kept."""
+
+    def __init__(self, logs: Path) -> None:
+        self._logs = logs
+        self._given: dict[Path, ChildLog] = {}
+
+    def begun(self, preset: str, instance: InstanceId, at: datetime | None = None) -> ChildLog:
+        """A run's, which begins then; else now."""
+        at = at or datetime.now(UTC)
+        self._given = {path: log for path, log in self._given.items() if not log.is_over}
+        path = run_path(self._logs, preset, at, instance)
+        try:
+            make_room(path.parent, self._given)
+        except OSError as failure:
+            logger.warning("earlier logs of %s could not be removed: %s", preset, failure)
+        self._given[path] = log = ChildLog(path, began=at)
+        return log
 
 
 def _opened(path: Path) -> BinaryIO:

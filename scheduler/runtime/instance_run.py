@@ -7,6 +7,7 @@ import logging
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -130,6 +131,10 @@ class InstanceRun:
     @property
     def name(self) -> str:
         return f"instance {self.instance} of {self.spec.preset}"
+
+    @property
+    def began(self) -> datetime:
+        return self._log.began
 
     @property
     def asleep(self) -> bool:

@@ -277,7 +277,8 @@ class Owner:
         run.why = why_there(grant, figures, has_devices=has_devices)
         self.runs[instance] = run
         measured = "" if known is None or known.estimated else run.spec.memory_fingerprint
-        self.record(Started(instance, preset, self.offer.revision, grant, measured))
+        revision = self.offer.revision
+        self.record(Started(instance, preset, revision, grant, measured, run.began))
         self._write("start", instance, reason, figures=figures)
         task = self._tasks.create_task(run.run(), name=f"instance-{instance}")
         # Unlike a finally, it also runs for a task that was cancelled before its first step.

@@ -85,7 +85,7 @@ class ReadAhead:
     def wanted(self, preset: str) -> None:
         """Somebody has joined its queue. In the owner's turn."""
         spec = self._owner.offer.specs.get(preset)
-        if not self._is_on or preset in self._coming or spec is None or not _is_mapped(spec):
+        if not self._is_on or preset in self._coming or spec is None or not is_mapped(spec):
             return
         if any(run.spec.preset == preset for run in self._owner.runs.values()):
             return
@@ -117,7 +117,7 @@ class ReadAhead:
         return read
 
 
-def _is_mapped(spec: LaunchSpec) -> bool:
+def is_mapped(spec: LaunchSpec) -> bool:
     """Whether its engine reads by way of the page cache files that are known here."""
     direct = ("--load-mode", "dio") in pairwise(spec.argv)
     return spec.engine.kind == EngineKind.LLAMA_SERVER and bool(spec.files) and not direct
@@ -125,8 +125,13 @@ def _is_mapped(spec: LaunchSpec) -> bool:
 
 def _pieces(spec: LaunchSpec) -> Iterator[tuple[Path, int, int]]:
     """Raises OSError."""
+    for path in paths_of(spec):
+        size = path.stat().st_size
+        for begin in range(0, size, PIECE_BYTES):
+            yield path, begin, min(PIECE_BYTES, size - begin)
+
+
+def paths_of(spec: LaunchSpec) -> Iterator[Path]:
+    """Of all its files, those of a sharded model one by one."""
     for file in map(Path, spec.files):
-        for path in (file.with_name(name) for name in shard_names(file.name)):
-            size = path.stat().st_size
-            for begin in range(0, size, PIECE_BYTES):
-                yield path, begin, min(PIECE_BYTES, size - begin)
+        yield from (file.with_name(name) for name in shard_names(file.name))

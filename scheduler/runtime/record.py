@@ -47,6 +47,14 @@ class Allocated:
 
 
 @dataclass(frozen=True, slots=True)
+class Cached:
+    """Of its files, which part was in memory when its load began: 0 to 1."""
+
+    instance: InstanceId
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
 class Gone:
     """It has been reaped, or could not be started."""
 
@@ -70,5 +78,5 @@ class Decided:
     at: datetime = field(default_factory=_now)
 
 
-Entry = Started | Loaded | Allocated | Gone | Decided
+Entry = Started | Loaded | Allocated | Cached | Gone | Decided
 Record = Callable[[Entry], None]

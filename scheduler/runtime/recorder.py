@@ -24,7 +24,7 @@ from scheduler.core.values import InstanceId
 from scheduler.models import DecisionRecord, InstanceRecord
 
 from .memory import by_device
-from .record import Allocated, Decided, Entry, Gone, Loaded, Started
+from .record import Allocated, Cached, Decided, Entry, Gone, Loaded, Started
 
 logger = logging.getLogger(__name__)
 
@@ -155,7 +155,7 @@ class Recorder:
 
 
 def _write_instance(
-    entry: Started | Loaded | Allocated | Gone, rows: dict[InstanceId, int]
+    entry: Started | Loaded | Allocated | Cached | Gone, rows: dict[InstanceId, int]
 ) -> None:
     if isinstance(entry, Started):
         placement = entry.grant.placement
@@ -178,6 +178,9 @@ def _write_instance(
     changed = InstanceRecord.objects.filter(pk=row_key)
     if isinstance(entry, Allocated):
         changed.update(actual=by_device(entry.need))
+        return
+    if isinstance(entry, Cached):
+        changed.update(cached=entry.share)
         return
     ran = {"pid": entry.pid, "argv": list(entry.argv)}
     if isinstance(entry, Loaded):

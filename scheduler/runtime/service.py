@@ -24,7 +24,7 @@ from .budget_journal import NAME as BUDGETS
 from .budget_journal import BudgetJournal
 from .catalog import Catalog
 from .child import Spawn, spawned
-from .child_log import ChildLog, log_path
+from .child_log import RunLogs
 from .child_streams import ChildStreams
 from .control import ControlServer
 from .conversations import Conversations
@@ -54,6 +54,7 @@ from .record import Record
 from .remote_run import is_remote
 from .rpc_children import grant_for_child, told_of
 from .waiting import Run
+from .warmth import WarmthRecord
 
 if TYPE_CHECKING:
     from scheduler.otlp import Telemetry
@@ -89,6 +90,7 @@ class SchedulerService:
         self._config = config
         if telemetry is not None:
             record = self._traced(record, telemetry)
+        record = self._warmth = WarmthRecord(record, lambda name: self.owner.offer.specs.get(name))
         self._measures = measures
         self._load_times = load_times
         self._has_offered = False
@@ -101,6 +103,7 @@ class SchedulerService:
         }
         self._spawn = spawn
         self._health = HealthRule(config.health_every_seconds, config.health_tries)
+        self._logs = RunLogs(config.log_folder)
         self._oom_kills = OomKills(oom_kill_counter())
         self._event_log = (
             EventWriter(config.log_folder, config.planner, clock) if config.event_log else None
@@ -156,6 +159,7 @@ class SchedulerService:
             if self._event_log is not None:
                 self._event_log.stop()
             self.owner.limiting.close()
+            self._warmth.close()
             self._kept.clear()
             await self._saves.close()
 
@@ -236,7 +240,7 @@ class SchedulerService:
             socket=fresh_socket(self._config.run_folder, instance),
             engine=self._engines[spec.engine.kind],
             spawn=self._spawn,
-            log=ChildLog(log_path(self._config.log_folder, preset)),
+            log=self._logs.begun(preset, instance),
             told=told,
             health=self._health,
             killed_for_memory=self._oom_kills.claim,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ from django.core.management import call_command
 from models_registry.downloads.told import kind_of, line_of
 from models_registry.models import AuditRecord, Download, Preset
 from scheduler.management.commands.load import progress_told
+from scheduler.models import InstanceRecord
 from scheduler.protocol import ErrorBody, InstanceState, QueueEntry, SnapshotState
-from scheduler.runtime.child_log import ChildLog, log_path
+from scheduler.run_logs import run_path
+from scheduler.runtime.child_log import ChildLog
 
 from .control_socket import StandInScheduler
 
@@ -110,15 +113,47 @@ def test_a_model_that_is_fetched_already_is_not_asked_for_twice(
     assert Download.objects.count() == 1
 
 
+def printed(logs: Path, preset: str, day: int, *lines: str, file_limit: int = 1000) -> datetime:
+    """A run of that day; returns its start."""
+    at = datetime(2026, 1, day, 12, tzinfo=UTC)
+    log = ChildLog(run_path(logs, preset, at, day), file_limit=file_limit)
+    for line in lines:
+        log.add(line.encode())
+    log.close()
+    return at
+
+
 def test_logs_are_the_last_lines_over_two_files_by_an_alias_too(
     preset: Preset, settings: Any, tmp_path: Path
 ) -> None:
     settings.CORRAL_LOG_FOLDER = tmp_path
     preset.aliases.create(name="first")
     assert ran("logs", "first")[0] == 1
-    log = ChildLog(log_path(tmp_path, preset.name), file_limit=12)
-    for number in range(5):
-        log.add(f"line {number}".encode())
-    log.close()
+    printed(tmp_path, preset.name, 1, *(f"line {number}" for number in range(5)), file_limit=12)
 
     assert ran("logs", "first", "-n", "2") == (0, "line 3\nline 4\n", "")
+
+
+def test_earlier_runs_are_listed_with_their_ends_and_shown_and_searched(
+    preset: Preset, settings: Any, tmp_path: Path
+) -> None:
+    settings.CORRAL_LOG_FOLDER, settings.TIME_ZONE = tmp_path, "UTC"
+    failed = printed(tmp_path, preset.name, 1, "loading", "Error: no memory")
+    printed(tmp_path, preset.name, 2, "loading", "fine")
+    ended = failed + timedelta(seconds=9)
+    InstanceRecord.objects.create(
+        preset=preset.name, started_at=failed, ended_at=ended, reason="out_of_memory"
+    )
+
+    code, told, _ = ran("logs", preset.name, "--runs")
+
+    assert code == 0
+    newest, oldest = told.splitlines()
+    assert newest.startswith("  1  2026-01-02 12:00:00  not recorded")
+    assert oldest.startswith("  2  2026-01-01 12:00:00  until 2026-01-01 12:00:09: out of memory")
+    assert ran("logs", preset.name, "--run", "2") == (0, "loading\nError: no memory\n", "")
+    assert ran("logs", preset.name, "--find", "error") == (0, "Error: no memory\n", "")
+    both = "loading\nError: no memory\n\n==> 2026-01-02 12:00:00 <==\nloading\nfine\n"
+    assert ran("logs", preset.name) == (0, both, "")
+    code, _, why = ran("logs", preset.name, "--run", "3")
+    assert (code, "numbered 1 to 2" in why) == (1, True)

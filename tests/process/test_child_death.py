@@ -8,6 +8,7 @@ import signal
 import pytest
 
 from scheduler.protocol import Refused
+from scheduler.run_logs import runs_of
 
 from .running import children, preset, running, until
 
@@ -135,11 +136,12 @@ async def test_what_a_child_prints_does_not_end_its_supervision(oddity):
     assert children() == []
 
 
-async def test_a_childs_log_is_kept_in_a_file_of_its_preset():
+async def test_a_childs_log_is_kept_in_a_file_of_its_run():
     async with running([preset("a", "--exit-code", "3")]) as gateway:
         await refusal_of(gateway, "a")
 
-        log = gateway.config.log_folder / "a.log"
+        [run] = runs_of(gateway.config.log_folder, "a")
+        log = run.path
         assert b"invalid magic characters" in log.read_bytes()
         assert log.stat().st_mode & 0o077 == 0
     assert children() == []

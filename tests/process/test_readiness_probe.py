@@ -6,6 +6,7 @@ import pytest
 
 from models_registry.engine_path import llama_server
 from scheduler.protocol import Refused
+from scheduler.run_logs import runs_of
 from scheduler.runtime.record import Gone
 from tests.support.tiny_model import tiny_model
 
@@ -48,6 +49,7 @@ async def test_a_real_child_generates_a_token_or_an_embedding(tmp_path, use):
     async with running([probed], program=llama_server()) as gateway:
         await gateway.client.acquire("a")
 
-        log = (gateway.config.log_folder / "a.log").read_text()
+        [run] = runs_of(gateway.config.log_folder, "a")
+        log = run.path.read_text()
         assert "processing task" in log
     assert children() == []

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from scheduler.runtime.child_log import KEPT_LINES, LONGEST_KEPT_LINE, ChildLog, log_path
+from datetime import UTC, datetime, timedelta
+
+from scheduler.core.values import InstanceId
+from scheduler.run_logs import RUNS_KEPT, runs_of
+from scheduler.runtime.child_log import KEPT_LINES, LONGEST_KEPT_LINE, ChildLog, RunLogs
+
+DAY = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def test_a_full_file_is_moved_aside_once(tmp_path):
@@ -17,14 +23,28 @@ def test_a_full_file_is_moved_aside_once(tmp_path):
     assert sum(sizes.values()) <= 2 * 121
 
 
-def test_a_second_run_goes_on_in_the_same_file(tmp_path):
-    path = tmp_path / "a.log"
-    for text in (b"first", b"second"):
-        log = ChildLog(path)
+def test_each_run_has_a_file_of_its_own(tmp_path):
+    logs = RunLogs(tmp_path)
+    for number, text in enumerate((b"first", b"second")):
+        log = logs.begun("a", InstanceId(number), DAY + timedelta(days=number))
         log.add(text)
         log.close()
 
-    assert path.read_bytes() == b"first\nsecond\n"
+    assert [run.path.read_bytes() for run in runs_of(tmp_path, "a")] == [b"second\n", b"first\n"]
+
+
+def test_a_run_that_goes_on_keeps_its_file_however_many_begin(tmp_path):
+    logs = RunLogs(tmp_path)
+    running = logs.begun("a", InstanceId(0), DAY)
+    running.add(b"here")
+    for number in range(1, RUNS_KEPT + 5):
+        log = logs.begun("a", InstanceId(number), DAY + timedelta(days=number))
+        log.add(b"gone soon")
+        log.close()
+    running.close()
+
+    assert runs_of(tmp_path, "a")[-1].path.read_bytes() == b"here\n"
+    assert len(runs_of(tmp_path, "a")) == RUNS_KEPT + 1
 
 
 def test_a_file_that_cannot_be_written_ends_nothing(tmp_path):
@@ -69,15 +89,6 @@ def test_only_the_last_lines_are_kept_in_memory():
         log.add(b"chatter")
 
     assert log.words() == "chatter\nchatter\nchatter"
-
-
-def test_names_that_are_no_file_names_get_files_of_their_own(tmp_path):
-    names = ["a", "org/model:Q4", "org_model_Q4", "../escape", ".hidden", "x" * 300, "x" * 299]
-    paths = {log_path(tmp_path, name) for name in names}
-
-    assert len(paths) == len(names)
-    assert all(path.parent == tmp_path and len(path.name) < 130 for path in paths)
-    assert not any(path.name.startswith(".") for path in paths)
 
 
 def test_neither_a_key_nor_what_a_terminal_obeys_is_kept(tmp_path):

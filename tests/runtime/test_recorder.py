@@ -12,7 +12,7 @@ from django.utils import timezone
 from scheduler.core.sizes import HOST, DeviceId, FileId, Grant, Kind, Need, Placement
 from scheduler.core.values import Exit, InstanceId
 from scheduler.models import DecisionRecord, InstanceRecord, prune_record
-from scheduler.runtime.record import Allocated, Decided, Gone, Loaded, Started
+from scheduler.runtime.record import Allocated, Cached, Decided, Gone, Loaded, Started
 from scheduler.runtime.recorder import Recorder
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -32,6 +32,7 @@ def record(*entries, **options):
 def test_an_instance_is_one_row_from_its_start_to_its_end():
     record(
         Started(ONE, "a", revision=7),
+        Cached(ONE, 0.25),
         Loaded(ONE, 4711, ("llama-server", "-m", "x")),
         Gone(ONE, 4711, ("llama-server", "-m", "x"), "crashed", KILLED),
     )
@@ -39,6 +40,7 @@ def test_an_instance_is_one_row_from_its_start_to_its_end():
     row = InstanceRecord.objects.get()
     assert (row.preset, row.revision, row.pid) == ("a", 7, 4711)
     assert row.argv == ["llama-server", "-m", "x"]
+    assert row.cached == 0.25
     assert row.started_at <= row.loaded_at <= row.ended_at
     assert (row.reason, row.exit_code, row.signal, row.words) == (
         "crashed", None, 9, "the last line",
