@@ -1,7 +1,7 @@
 """The measurements behind the speed claims: each writes its section of results.md.
 
-python -m benchmarks [proxy_overhead] [swap_time] [returning_conversation] [decision_time]
-                     [starvation] [indexing] [metrics_scrape]
+python -m benchmarks [proxy_overhead] [swap_time] [rival_swaps] [returning_conversation]
+                     [decision_time] [starvation] [indexing] [metrics_scrape]
                      [--rounds 5] [--seconds 2]
 """
 
@@ -19,6 +19,7 @@ from benchmarks.results import write_section
 QUESTIONS = (
     "proxy_overhead",
     "swap_time",
+    "rival_swaps",
     "returning_conversation",
     "decision_time",
     "starvation",

@@ -1,15 +1,19 @@
-"""Line charts as SVG, in plain text: nothing to install, and a diff shows what moved."""
+"""Charts as SVG, in plain text: nothing to install, and a diff shows what moved."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 WIDTH, HEIGHT = 420, 300
 LEFT, TOP, BOTTOM = 56, 20, 46
 LEGEND = 290
+BAR_WIDTH, BAR_LEFT, BAR_RIGHT = 720, 210, 70
+BAR_STEP, BAR_TITLE = 22, 30
 COLOURS = (
     "#000000", "#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd",
     "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf",
@@ -45,6 +49,57 @@ def line_charts(panels: Sequence[Panel], y_label: str, *, aim: float | None = No
         parts.append("</g>")
     parts += _legend(list(panels[0].lines), len(panels) * WIDTH + 16)
     return "\n".join([*parts, "</svg>", ""])
+
+
+@dataclass(frozen=True)
+class Bars:
+    """One picture: a bar for each name, in a unit of its own. The lowest and the highest value
+    stand as a line on it."""
+
+    title: str
+    values: Mapping[str, Sequence[float]]
+    form: str = ",.0f"
+
+
+def bar_charts(pictures: Sequence[Bars]) -> str:
+    """One under the other, each with its own scale; a bar is as long as the median."""
+    height = sum(BAR_TITLE + len(bars.values) * BAR_STEP for bars in pictures) + BAR_TITLE
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{BAR_WIDTH}" height="{height}" '
+        f'viewBox="0 0 {BAR_WIDTH} {height}" font-family="sans-serif" font-size="11">',
+        f'<rect width="{BAR_WIDTH}" height="{height}" fill="white"/>',
+    ]
+    y = 0
+    for bars in pictures:
+        y += BAR_TITLE
+        parts.append(f'<text x="8" y="{y - 8}" font-weight="bold">{escape(bars.title)}</text>')
+        highest = max(max(values) for values in bars.values.values()) or 1.0
+        for (name, values), colour in zip(bars.values.items(), _colours(), strict=False):
+            parts += _bar(y, name, values, highest, colour, bars.form)
+            y += BAR_STEP
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def _bar(
+    y: float, name: str, values: Sequence[float], highest: float, colour: str, form: str
+) -> list[str]:
+    room = BAR_WIDTH - BAR_LEFT - BAR_RIGHT
+    low, middle, high = (
+        value / highest * room for value in (min(values), statistics.median(values), max(values))
+    )
+    centre = y + BAR_STEP / 2
+    return [
+        _text(BAR_LEFT - 8, centre + 4, name, "end"),
+        f'<rect x="{BAR_LEFT}" y="{y + 3}" width="{middle:.1f}" height="{BAR_STEP - 6}" '
+        f'fill="{colour}"/>',
+        f'<path d="M{BAR_LEFT + low:.1f} {centre}H{BAR_LEFT + high:.1f}" stroke="#333333"/>',
+        _text(BAR_LEFT + high + 8, centre + 4, f"{statistics.median(values):{form}}", "start"),
+    ]
+
+
+def _colours() -> Iterator[str]:
+    """Without black, which is for lines."""
+    return itertools.cycle(COLOURS[1:])
 
 
 @dataclass(frozen=True)

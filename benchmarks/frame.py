@@ -29,7 +29,7 @@ class Scope:
 
     rounds: int = 5
     seconds: float = 2.0
-    children: tuple[str, ...] = ("stand-in", "tiny", "smollm2")
+    children: tuple[str, ...] = ("stand-in", "tiny", "smollm2", "large")
     steps: int = 4
     """How many sizes a sweep goes through, the smallest first."""
     beside: Path = Path()

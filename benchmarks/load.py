@@ -78,6 +78,9 @@ class Outcome:
     answer_ms: float | None = None
     """Median from the request to the end of the answer."""
     slowest_ms: float | None = None
+    late_ms: float | None = None
+    """Of a paced stream: how much after its time a token came, of 100 the latest but one (p99).
+    Its time is that of the stream's first token, and the pace for each one since."""
 
     @property
     def per_second(self) -> float:
@@ -154,6 +157,7 @@ class _Client(asyncio.Protocol):
         self.answered = 0
         self.first_bytes: list[float] = []
         self.whole: list[float] = []
+        self.late: list[float] = []
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._order = order
         self._request = order.load.request(order.key)
@@ -163,6 +167,9 @@ class _Client(asyncio.Protocol):
         self._whole_at: int | None = None
         self._begun_at = 0.0
         self._asked_at = 0.0
+        self._pace = order.load.pace_ms / 1000
+        self._first_token_at = 0.0
+        self._tokens = 0
         self._renewing: asyncio.Task[None] | None = None
 
     @property
@@ -194,6 +201,8 @@ class _Client(asyncio.Protocol):
         if self._asked_at and len(buffer) > self._head_end:
             self.first_bytes.append(time.perf_counter() - self._asked_at)
             self._asked_at = 0.0
+        if self._pace:
+            self._note_tokens(data)
         if self._whole_at is not None:
             if len(buffer) < self._whole_at:
                 return
@@ -207,6 +216,18 @@ class _Client(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         if self._renewing is None and not self.over.done():
             self._fail(f"the connection broke: {error}")
+
+    def _note_tokens(self, data: bytes) -> None:
+        """An event in two pieces counts with its beginning; `[DONE]` is no token."""
+        came = data.count(_TOKEN)
+        if not came:
+            return
+        now = time.perf_counter()
+        if not self._tokens:
+            self._first_token_at = now
+        for number in range(self._tokens, self._tokens + came):
+            self.late.append(now - self._first_token_at - number * self._pace)
+        self._tokens += came
 
     def _next(self) -> None:
         self.answered += 1
@@ -236,6 +257,7 @@ class _Client(asyncio.Protocol):
 
 
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
+_TOKEN = b"data: {"
 _CLOSES = re.compile(rb"connection: *close", re.IGNORECASE)
 
 
@@ -255,6 +277,7 @@ async def _generate(order: Order) -> Outcome:
     seconds = time.monotonic() - started
     first_bytes = [taken for client in clients for taken in client.first_bytes]
     whole = [taken for client in clients for taken in client.whole]
+    late = [taken for client in clients for taken in client.late]
     return Outcome(
         sum(client.answered for client in clients),
         seconds,
@@ -262,6 +285,7 @@ async def _generate(order: Order) -> Outcome:
         time.process_time() - cpu,
         statistics.median(whole) * 1000,
         max(whole) * 1000,
+        statistics.quantiles(late, n=100)[98] * 1000 if len(late) > 1 else None,
     )
 
 

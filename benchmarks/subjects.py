@@ -26,11 +26,14 @@ from tests.support.gateway import Gateway, gateway
 from tests.support.polling import eventually
 from tests.support.prepared import clean_environment
 from tests.support.processes import Process
+from tests.support.quantised import quantised
 from tests.support.tiny_model import real_model, tiny_model
 
 STAND_IN = ROOT / "benchmarks" / "fast_upstream.py"
 START_SECONDS = 60
 SAVES = "--slot-save-path"
+LARGE = "F32"
+"""SmolLM2-135M-Instruct so is a file of 513 MiB."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ def corral(
     program = _stand_in(folder) if child == "stand-in" else llama_server()
     env = {"CORRAL_LLAMA_SERVER": str(program)}
     models_dir = folder / "models"
-    _place_models(models_dir, child, models)
+    place_models(models_dir, child, models)
     with gateway(
         folder, args=args, env=env, server=server, models={}, models_dir=models_dir
     ) as running:
@@ -109,14 +112,16 @@ def bare_pass_through(command: ChildCommand, folder: Path) -> Iterator[Subject]:
 
 
 @contextlib.contextmanager
-def llama_cpp_router(folder: Path, child: str, *args: str) -> Iterator[Subject]:
+def llama_cpp_router(
+    folder: Path, child: str, *args: str, models: Sequence[str] = ("alpha",)
+) -> Iterator[Subject]:
     """llama-server without a model: it starts others of its own program. For the stand-in that
     program is exchanged for it once the router runs, by a file of the same name.
 
     It has a thread for every client: with its default it would serve few streams at once.
     """
     folder.mkdir()
-    _place_models(folder / "models", child, ("alpha",))
+    place_models(folder / "models", child, models)
     program, port = folder / "llama-server", free_port()
     shutil.copy(llama_server(), program)
     libraries = {"LD_LIBRARY_PATH": str(llama_server().resolve().parent.parent / "lib")}
@@ -165,11 +170,17 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _place_models(folder: Path, child: str, names: Sequence[str]) -> None:
+def place_models(folder: Path, child: str, names: Sequence[str]) -> None:
+    """`large` ones are files of their own: what is dropped from the page cache is nobody else's."""
     folder.mkdir(parents=True)
     for seed, name in enumerate(names):
+        path = folder / f"{name}.gguf"
         if child == "smollm2":
-            (folder / f"{name}.gguf").symlink_to(real_model())
+            path.symlink_to(real_model())
+        elif child == "large":
+            shutil.copy(quantised(LARGE), path)
+            with path.open("rb") as file:
+                os.fsync(file.fileno())  # only what is written can be dropped
         else:
             tiny_model(folder, name, seed=seed)
 

@@ -84,7 +84,7 @@ def _swap(running: Gateway, wanted: str) -> Moments:
     lines = len(running.output)
     moments = {"asked": time.time()}
     with socket.create_connection(("127.0.0.1", running.client.port)) as connection:
-        moments["first byte"] = _first_token(connection, wanted, running.key)
+        moments["first byte"] = first_token(connection, wanted, running.key)
     moments |= _logged(running, wanted, lines)
     return moments
 
@@ -120,12 +120,12 @@ def _logged(running: Gateway, wanted: str, lines: int) -> Moments:
 def _by_hand(commands: Mapping[str, ChildCommand], wanted: str, folder: Path) -> Moments:
     folder.mkdir()
     (other,) = commands.keys() - {wanted}
-    with _Child(commands[other], folder / "a.sock") as first:
+    with Child(commands[other], folder / "a.sock") as first:
         first.first_token(other)
         time.sleep(IDLE_SECONDS)
         now = time.time()
         moments = {"asked": now, "exit asked": now, "gone": first.ended()}
-        with _Child(commands[wanted], folder / "b.sock") as second:
+        with Child(commands[wanted], folder / "b.sock") as second:
             moments |= second.moments
             moments["first byte"] = second.first_token(wanted)
             time.sleep(IDLE_SECONDS)  # an `exit` before its loop runs is lost
@@ -133,7 +133,7 @@ def _by_hand(commands: Mapping[str, ChildCommand], wanted: str, folder: Path) ->
     return moments
 
 
-class _Child:
+class Child:
     """Ready when made; `moments` says when what had happened."""
 
     def __init__(self, command: ChildCommand, address: Path) -> None:
@@ -155,7 +155,7 @@ class _Child:
                 break
         self.moments["ready"] = time.time()
 
-    def __enter__(self) -> _Child:
+    def __enter__(self) -> Child:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -165,7 +165,7 @@ class _Child:
     def first_token(self, model: str) -> float:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(str(self._address))
-            return _first_token(connection, model, "")
+            return first_token(connection, model, "")
 
     def ended(self) -> float:
         assert self._process.stdin
@@ -175,8 +175,9 @@ class _Child:
         return time.time()
 
 
-def _first_token(connection: socket.socket, model: str, key: str) -> float:
-    """Asks for a stream of one token and reads it to its end: when its first event came."""
+def first_token(connection: socket.socket, model: str, key: str) -> float:
+    """Asks for a stream of one token and reads it to its end: when its first event came. Fails if
+    the answer is no success."""
     messages = [{"role": "user", "content": "Say hi."}]
     body = json.dumps({"model": model, "messages": messages, "stream": True, "max_tokens": 1})
     connection.settimeout(120)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +30,7 @@ from scheduler.runtime.allocated import MIB, Allocated
 from scheduler.runtime.engines.granted import granted_argv
 from scheduler.runtime.engines.llama_server import LlamaServer
 from tests.support.loaded_engine import loaded
+from tests.support.quantised import quantised
 from tests.support.rpc_device import rpc_device
 from tests.support.tiny_model import CACHE, real_model, tiny_model
 from tests.support.tiny_projector import tiny_projector
@@ -73,21 +73,6 @@ def path_of(name: str) -> Path:
     if name == "deep":
         return tiny_model(CACHE / "measured", "deep", **DEEP)
     return real_model() if name == "real" else quantised(name)
-
-
-def quantised(kind: str) -> Path:
-    """The real model in a type that the engine repacks for the CPU. Made once."""
-    made = CACHE / f"real-{kind}.gguf"
-    if not made.exists():
-        made.parent.mkdir(parents=True, exist_ok=True)
-        draft = made.with_suffix(".draft")
-        subprocess.run(
-            [llama_server().with_name("llama-quantize"), "--allow-requantize",
-             str(real_model()), str(draft), kind],
-            check=True, capture_output=True,
-        )  # fmt: skip
-        draft.replace(made)
-    return made
 
 
 GRID = [

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from xml.etree import ElementTree
 
-from benchmarks.charts import Panel, line_charts
+from benchmarks.charts import Bars, Panel, bar_charts, line_charts
 from benchmarks.decision_time import percentile
 
 
@@ -37,3 +38,12 @@ def test_a_percentile_is_a_value_that_was_seen() -> None:
     assert percentile(values, 0.99) == 99.0
     assert percentile(values, 0.5) == 50.0
     assert percentile([7.0], 0.99) == 7.0
+
+
+def test_a_bar_is_as_long_as_the_median_and_its_spread_stands_on_it():
+    picture = bar_charts([Bars("Seconds", {"ours": [1.0, 2.0, 4.0], "<theirs>": [4.0]}, ".1f")])
+
+    ours, theirs = re.findall(r'width="([\d.]+)" height="16"', picture)
+    assert float(ours) * 2 == float(theirs)
+    assert ">2.0</text>" in picture
+    assert "&lt;theirs&gt;" in picture
