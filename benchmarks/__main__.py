@@ -1,7 +1,8 @@
 """The measurements behind the speed claims: each writes its section of results.md.
 
-python -m benchmarks [proxy_overhead] [swap_time] [rival_swaps] [returning_conversation]
-                     [decision_time] [starvation] [indexing] [metrics_scrape]
+python -m benchmarks [proxy_overhead] [swap_time] [rival_swaps] [start_options]
+                     [returning_conversation] [decision_time] [starvation] [indexing]
+                     [metrics_scrape]
                      [--rounds 5] [--seconds 2]
 """
 
@@ -20,6 +21,7 @@ QUESTIONS = (
     "proxy_overhead",
     "swap_time",
     "rival_swaps",
+    "start_options",
     "returning_conversation",
     "decision_time",
     "starvation",
