@@ -18,11 +18,16 @@ from typing import Any, ParamSpec, TypeVar
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import close_old_connections
-from huey import Huey, PriorityRedisHuey, SqliteHuey, crontab
-from huey.exceptions import ConfigurationError
 
 from models_registry.audit.actors import job as audited_job
+from models_registry.lean_imports import taken_as_missing
 from models_registry.tasks import rescan_sources
+
+with taken_as_missing("psycopg"):  # no queue of ours is in PostgreSQL
+    from huey import Huey, PriorityRedisHuey, SqliteHuey
+    from huey import crontab as crontab
+    from huey.consumer import Consumer as Consumer
+    from huey.exceptions import ConfigurationError
 
 logger = logging.getLogger(__name__)
 

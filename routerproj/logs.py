@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from models_registry.lean_imports import taken_as_missing
 from models_registry.log_redaction import Redaction, harmless_text
 from proxy.log_context import of_request
-from routerproj.lean_imports import taken_as_missing
 
 with taken_as_missing("rich", "twisted"):  # an eighth of each process's start, and unused here
     import structlog

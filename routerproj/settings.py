@@ -282,8 +282,10 @@ SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 """Whether other hosts of the same domain have TLS too is not for Corral to say."""
 CORRAL_PAGE_POLICY = content_security_policy()
 
+LOOK = "routerproj.lean_apps.Look"
+"""unfold."""
 INSTALLED_APPS = [
-    "unfold",  # its templates stand before the admin's own
+    LOOK,  # its templates stand before the admin's own
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -305,7 +307,7 @@ INSTALLED_APPS = [
 PAGELESS = env.flag("CORRAL_PAGELESS", default=False)
 if PAGELESS:
     # manage.py sets it for the processes that show no page: nothing of the pages is imported there.
-    INSTALLED_APPS = [app for app in INSTALLED_APPS if app not in ("unfold", "ninja")]
+    INSTALLED_APPS = [app for app in INSTALLED_APPS if app not in (LOOK, "ninja")]
     INSTALLED_APPS[INSTALLED_APPS.index("django.contrib.admin")] = (
         "django.contrib.admin.apps.SimpleAdminConfig"
     )

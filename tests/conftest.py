@@ -32,8 +32,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """A hash as it is made for people takes half a second, for each account of each test."""
     django_settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     from tests.support.flushing import flush_the_trail_too  # which needs settings
+    from tests.support.tables import begin_with_tables
 
     flush_the_trail_too()
+    begin_with_tables()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

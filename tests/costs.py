@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-SHOWN = 10
+SHOWN = int(os.environ.get("CORRAL_TESTS_SHOWN", "10"))
 TICKS = os.sysconf("SC_CLK_TCK")
 
 

@@ -3,6 +3,7 @@ of the lanes that scripts/tests.py runs side by side has a folder of its own."""
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -12,3 +13,6 @@ for _name in [name for name in os.environ if name.startswith("OLLAMA_")]:
 os.environ["CORRAL_VAR"] = str(
     Path(__file__).resolve().parent / ".cache" / f"var{os.environ.get('CORRAL_TESTS', '')}"
 )
+
+# Looking for garbage in all that was imported took a tenth of a lane
+gc.set_threshold(50_000, 20, 20)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 
 from django.db import transaction
-from huey import crontab
 
 from models_registry.downloads.work import Turns, unattended
-from models_registry.jobs import QUEUE_ERRORS, downloads, task, with_fresh_connections
+from models_registry.jobs import QUEUE_ERRORS, crontab, downloads, task, with_fresh_connections
 
 logger = logging.getLogger(__name__)
 

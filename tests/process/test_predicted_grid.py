@@ -30,9 +30,10 @@ from scheduler.runtime.allocated import MIB, Allocated
 from scheduler.runtime.engines.granted import granted_argv
 from scheduler.runtime.engines.llama_server import LlamaServer
 from tests.support.loaded_engine import loaded
+from tests.support.made_once import CACHE
 from tests.support.quantised import quantised
 from tests.support.rpc_device import rpc_device
-from tests.support.tiny_model import CACHE, real_model, tiny_model
+from tests.support.tiny_model import real_model, tiny_model
 from tests.support.tiny_projector import tiny_projector
 
 from .running import short_var

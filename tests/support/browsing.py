@@ -9,7 +9,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
 
 from tests.support.gateway import Gateway
-from tests.support.tiny_model import CACHE
+from tests.support.made_once import CACHE
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 OPTIONS = [

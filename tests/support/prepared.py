@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import atexit
 import json
-import os
 import shutil
 import sqlite3
 import subprocess
@@ -18,17 +17,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tests.support.made_once import of_these_sources
+from tests.support.tables import DATABASE, MANAGE, clean_environment, tables
 from tests.support.tiny_model import tiny_model
 
-MANAGE = Path(__file__).resolve().parents[2] / "manage.py"
-DATABASE = "corral.sqlite3"
 MAKE = """
-from django.core.management import call_command
 from proxy.keys import create_key
 from proxy.scopes import Scope
 from routerproj.serve.first_run import first_credentials
 
-call_command("migrate", interactive=False, verbosity=0)
 print(first_credentials().api_key)
 print(create_key("robot", scopes=[Scope.ADMIN]))
 """
@@ -54,7 +51,17 @@ def first_state(var: Path) -> None:
 @cache
 def state() -> State:
     """To be copied: no gateway runs on it."""
-    var = _scratch("state") / "var"
+    folder = of_these_sources("state", _make_state)
+    key, admin_key = (folder / "keys").read_text().split()
+    return State(folder / "var", key, admin_key)
+
+
+def _make_state(folder: Path) -> None:
+    var = folder / "var"
+    folder.mkdir()
+    var.mkdir(mode=0o700)
+    shutil.copyfile(tables(), var / DATABASE)
+    (var / DATABASE).chmod(0o600)
     done = subprocess.run(
         [sys.executable, str(MANAGE), "shell", "--no-imports", "-c", MAKE],
         env=clean_environment() | {"CORRAL_VAR": str(var)},
@@ -62,8 +69,7 @@ def state() -> State:
         text=True,
         check=True,
     )
-    key, admin_key = done.stdout.split()
-    return State(var, key, admin_key)
+    (folder / "keys").write_text(done.stdout)
 
 
 def models_folder(models: Mapping[str, Mapping[str, int]]) -> Path:
@@ -110,14 +116,6 @@ def keep_measurements(var: Path) -> None:
         for row in map(dict, database.execute(query)):
             del row["id"]
             _measured[str(row["fingerprint"])] = row
-
-
-def clean_environment() -> dict[str, str]:
-    """This process's environment without what would configure a gateway, and without the models
-    that whoever runs the tests has downloaded."""
-    ours = ("CORRAL_", "LLAMA_", "OLLAMA_", "DJANGO_", "DATABASE_URL", "PYTEST_")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-    return kept | {"CORRAL_HF_CACHE": "0"}
 
 
 def _scratch(name: str) -> Path:

@@ -6,19 +6,18 @@ import subprocess
 from pathlib import Path
 
 from models_registry.engine_path import llama_server
-from tests.support.tiny_model import CACHE, real_model
+from tests.support.made_once import CACHE, made_once
+from tests.support.tiny_model import real_model
 
 
 def quantised(kind: str) -> Path:
-    """The file, `kind` as llama-quantize calls it. Made once, and kept in tests/.cache."""
-    made = CACHE / f"real-{kind}.gguf"
-    if not made.exists():
-        made.parent.mkdir(parents=True, exist_ok=True)
-        draft = made.with_suffix(".draft")
+    """The file, `kind` as llama-quantize calls it."""
+
+    def make(draft: Path) -> None:
         subprocess.run(
             [llama_server().with_name("llama-quantize"), "--allow-requantize",
              str(real_model()), str(draft), kind],
             check=True, capture_output=True,
         )  # fmt: skip
-        draft.replace(made)
-    return made
+
+    return made_once(CACHE / f"real-{kind}.gguf", make)

@@ -5,7 +5,6 @@ Under SmolLM2's tokenizer, as in tiny_model.py: the engine loads each in half a 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +12,8 @@ from pathlib import Path
 import numpy as np
 from gguf import GGUFWriter
 
-from tests.support.tiny_model import CACHE, tokenizer, tokens
+from tests.support.made_once import CACHE, made_once
+from tests.support.tiny_model import tokenizer, tokens
 
 FORMAT = 1
 """Raise it when what is written below changes: files in the cache are then made anew."""
@@ -41,29 +41,23 @@ class Kind:
 def tiny_of(kind: str) -> Path:
     """The file, made once."""
     path = CACHE / f"{kind}-v{FORMAT}.gguf"
-    if not path.exists():
-        _write(path, KINDS[kind])
-    return path
+    return made_once(path, lambda draft: _write(draft, path.stem, KINDS[kind]))
 
 
-def _write(path: Path, kind: Kind) -> None:
-    """Whole or not at all: several test processes may want the same file at once."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(f".{os.getpid()}.draft")
-    writer = GGUFWriter(draft, kind.architecture)
-    writer.add_name(path.stem)
+def _write(path: Path, name: str, kind: Kind) -> None:
+    writer = GGUFWriter(path, kind.architecture)
+    writer.add_name(name)
     writer.add_uint32("general.file_type", 1)
     for key, value in kind.values.items():
         _add(writer, f"{kind.architecture}.{key}", value)
     for key, value, form, inner in tokenizer():
         writer.add_key_value(key, value, form, inner)
-    for name, tensor in _tensors(kind).items():
-        writer.add_tensor(name, tensor)
+    for each, tensor in _tensors(kind).items():
+        writer.add_tensor(each, tensor)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    draft.replace(path)
 
 
 def _add(writer: GGUFWriter, key: str, value: Value) -> None:

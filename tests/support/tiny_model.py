@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
+import pickle
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +18,8 @@ from typing import Any
 import numpy as np
 from gguf import GGUFReader, GGUFValueType, GGUFWriter
 
-CACHE = Path(__file__).resolve().parent.parent / ".cache"
+from tests.support.made_once import CACHE, made_once
+
 FORMAT = 1
 """Raise it when what is written below changes: files in the cache are then made anew."""
 
@@ -45,16 +47,14 @@ def tiny_model(folder: Path, name: str = "tiny", seed: int = 0, **dims: int) -> 
     """`folder`/`name`.gguf with random weights: another seed gives other weights."""
     shape = replace(Dims(), **dims)
     cached = CACHE / f"tiny-v{FORMAT}-{shape}-{seed}.gguf"
-    if not cached.exists():
-        _write(cached, shape, seed)
+    made_once(cached, lambda draft: _write(draft, shape, seed))
     return _place(cached, folder, name)
 
 
 def vocabulary_only(folder: Path, name: str = "vocabulary") -> Path:
     """`folder`/`name`.gguf with a tokenizer and no weights: a whole file, and no model."""
     cached = CACHE / f"vocabulary-v{FORMAT}.gguf"
-    if not cached.exists():
-        _write(cached, Dims(), seed=None)
+    made_once(cached, lambda draft: _write(draft, Dims(), seed=None))
     return _place(cached, folder, name)
 
 
@@ -90,10 +90,7 @@ def _place(cached: Path, folder: Path, name: str) -> Path:
 
 
 def _write(path: Path, dims: Dims, seed: int | None) -> None:
-    """Whole or not at all: several test processes may want the same file at once."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(f".{os.getpid()}.draft")
-    writer = GGUFWriter(draft, "llama")
+    writer = GGUFWriter(path, "llama")
     writer.add_name(f"tiny {seed}" if seed is not None else "vocabulary only")
     for key, value in _shape_fields(dims).items():
         writer.add_uint32(f"llama.{key}", value)
@@ -109,7 +106,6 @@ def _write(path: Path, dims: Dims, seed: int | None) -> None:
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    draft.replace(path)
 
 
 def _shape_fields(dims: Dims) -> dict[str, int]:
@@ -152,12 +148,21 @@ def _weights(dims: Dims, seed: int) -> dict[str, np.ndarray]:
 @functools.cache
 def tokenizer() -> list[tuple[str, Any, GGUFValueType, GGUFValueType | None]]:
     """SmolLM2's tokenizer and chat template: key, value, type, and the type inside an array."""
+    kept = made_once(CACHE / f"tokenizer-v{FORMAT}", _read_tokenizer)
+    read: list[tuple[str, Any, GGUFValueType, GGUFValueType | None]] = pickle.loads(
+        kept.read_bytes()
+    )
+    return read
+
+
+def _read_tokenizer(path: Path) -> None:
+    """Of the real model, as a pickle: gguf's reader takes three seconds for it."""
     fields = []
     for key, field in GGUFReader(real_model()).fields.items():
         if key.startswith("tokenizer."):
             inner = field.types[-1] if len(field.types) > 1 else None
             fields.append((key, field.contents(), field.types[0], inner))
-    return fields
+    path.write_bytes(pickle.dumps(fields))
 
 
 def tokens() -> list[str]:

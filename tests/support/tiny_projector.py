@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
 from gguf import GGUFWriter
 
-from tests.support.tiny_model import CACHE
+from tests.support.made_once import CACHE, made_once
 
 FORMAT = 1
 IMAGE, PATCH = 112, 14
@@ -18,12 +17,7 @@ IMAGE, PATCH = 112, 14
 def tiny_projector(embedding: int = 576, *, width: int = 128, blocks: int = 4) -> Path:
     """For a language model whose embeddings have `embedding` numbers, as SmolLM2's have."""
     path = CACHE / f"projector-v{FORMAT}-{embedding}-{width}-{blocks}.gguf"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(f".{os.getpid()}.draft")
-        _write(draft, embedding, width, blocks)
-        draft.replace(path)
-    return path
+    return made_once(path, lambda draft: _write(draft, embedding, width, blocks))
 
 
 def _write(path: Path, embedding: int, width: int, blocks: int) -> None:

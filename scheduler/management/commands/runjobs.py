@@ -11,9 +11,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 from django.utils.module_loading import import_string
-from huey.consumer import Consumer
 
-from models_registry.jobs import downloads, headers, measures
+from models_registry.jobs import Consumer, downloads, headers, measures
 from models_registry.watching import watch_sources
 from scheduler.calling import call
 from scheduler.heartbeat import BEAT_SECONDS, Heartbeat

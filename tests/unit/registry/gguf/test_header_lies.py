@@ -24,7 +24,8 @@ from models_registry.gguf.contents import (
 )
 from models_registry.gguf.header import UnreadableHeader, header_of, read_header
 from models_registry.gguf.header_child import MEMORY_LIMIT
-from tests.support.tiny_model import CACHE, tiny_model
+from tests.support.made_once import CACHE
+from tests.support.tiny_model import tiny_model
 
 from .files import ARRAY, Q4_0, STRING, Gguf, array, info, key, number, said, text
 
