@@ -3,6 +3,7 @@ breaks, and every answer is as the document says."""
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote
@@ -33,8 +34,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:StreamingHttpResponse must consume asynchronous iterators"),
 ]
 
-EXAMPLES = 20
-FEW = 5
+EXAMPLES, FEW = (100, 20) if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else (8, 3)
 """Requests to each operation: of what is looked for in their shape, and of what is not."""
 
 checks.load_all_checks()

@@ -9,6 +9,8 @@ import pytest
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
+from tests.support.tables import copy_tables, remove_tables
+
 pytestmark = pytest.mark.django_db(transaction=True)
 BEFORE = [("models_registry", "0001_initial"), ("proxy", "0001_initial")]
 AFTER = [("models_registry", "0002_history"), ("proxy", "0002_history")]
@@ -22,8 +24,10 @@ def migrated_to(targets: list[tuple[str, str]]) -> Any:
 
 @pytest.fixture
 def old_apps() -> Iterator[Any]:
+    connection.ensure_connection()
+    remove_tables(connection.connection)
     yield migrated_to(BEFORE)
-    migrated_to(MigrationExecutor(connection).loader.graph.leaf_nodes())
+    copy_tables(connection.connection)
 
 
 def test_what_was_there_begins_its_history_with_the_upgrade(old_apps: Any) -> None:

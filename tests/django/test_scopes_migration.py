@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
 
-from .test_history_migration import migrated_to, old_apps  # noqa: F401
+from .test_history_migration import migrated_to
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.each_database]
 BEFORE = [("proxy", "0007_usage_sums")]
 AFTER = [("proxy", "0008_members_and_scopes")]
 
 
-def test_an_old_keys_one_scope_becomes_the_set_of_what_it_could_do(old_apps: Any) -> None:  # noqa: F811
+@pytest.fixture(autouse=True)
+def today_again() -> Iterator[None]:
+    yield
+    migrated_to(MigrationExecutor(connection).loader.graph.leaf_nodes())
+
+
+def test_an_old_keys_one_scope_becomes_the_set_of_what_it_could_do() -> None:
     apps = migrated_to(BEFORE)
     team, _ = apps.get_model("proxy", "Team").objects.get_or_create(name="default")
     for name, scope in (("app", "inference"), ("robot", "admin")):
@@ -33,7 +41,7 @@ def test_an_old_keys_one_scope_becomes_the_set_of_what_it_could_do(old_apps: Any
         ]
 
 
-def test_going_back_leaves_each_key_the_scope_that_is_no_more_than_it_had(old_apps: Any) -> None:  # noqa: F811
+def test_going_back_leaves_each_key_the_scope_that_is_no_more_than_it_had() -> None:
     apps = migrated_to(AFTER)
     team, _ = apps.get_model("proxy", "Team").objects.get_or_create(name="default")
     for name, scopes in (("app", ["infer"]), ("robot", ["admin"]), ("odd", ["infer", "admin"])):

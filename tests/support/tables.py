@@ -34,11 +34,21 @@ def begin_with_tables() -> None:
         name: str = original(self, *args, **kwargs)
         if self.is_in_memory_db(name) and name not in _filled:
             _filled[name] = sqlite3.connect(name, uri=True)
-            with closing(sqlite3.connect(tables())) as source:
-                source.backup(_filled[name])
+            copy_tables(_filled[name])
         return name
 
     DatabaseCreation._create_test_db = _create_test_db  # type: ignore[method-assign]
+
+
+def copy_tables(database: sqlite3.Connection) -> None:
+    """Whatever it holds goes."""
+    with closing(sqlite3.connect(tables())) as source:
+        source.backup(database)
+
+
+def remove_tables(database: sqlite3.Connection) -> None:
+    with closing(sqlite3.connect(":memory:")) as empty:
+        empty.backup(database)
 
 
 def clean_environment() -> dict[str, str]:
