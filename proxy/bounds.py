@@ -10,6 +10,7 @@ needs to exceed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from mmap import mmap
 from operator import attrgetter
 
@@ -44,6 +45,10 @@ LONGEST_GRAMMAR = 64 << 10
 MOST_BRACKETS = 4096
 MOST_PARTS = 2000
 """Commas and bars: two thousand alternatives take seconds for each token, of everybody's."""
+MOST_CHOICES = 500
+"""Of one value: the engine tries each of them at each token, some 2 ms each (measured with a
+vocabulary of 49,152)."""
+CHOICES = ("enum", "anyOf", "oneOf")
 
 INTERNAL = (
     "chat_format",
@@ -87,6 +92,9 @@ class Bounded(msgspec.Struct):
 
 
 _NAMES = Bounded.__struct_fields__
+BOUNDED = frozenset(name.encode() for name in _NAMES)
+MOST_LOOKED_AT = LONGEST_GRAMMAR + 1
+"""Bytes of a form's field."""
 _values = attrgetter(*_NAMES)
 _DECODER = msgspec.json.Decoder(Bounded)
 _ENTRIES = msgspec.json.Decoder(list[msgspec.Raw] | dict[str, msgspec.Raw])
@@ -109,6 +117,15 @@ def excess(asked: Bounded) -> str:
     return ""
 
 
+def excess_in_form(fields: Mapping[str, bytes]) -> str:
+    """The same for a form's fields, which an engine takes over as texts; of each as much as is
+    looked at."""
+    for name, value in fields.items():
+        if fault := _fault(name, value):
+            return fault
+    return ""
+
+
 def _fault(name: str, value: bytes) -> str:
     if name in INTERNAL:
         return f"`{name}` is not taken from clients: leave it out."
@@ -120,11 +137,38 @@ def _fault(name: str, value: bytes) -> str:
         return ""
     if len(value) > LONGEST_GRAMMAR:
         return f"`{name}` is longer than {LONGEST_GRAMMAR} bytes, which is the most here."
+    read = _read(value)
+    if b"\\u" in value and read is not None:
+        value = msgspec.json.encode(read)  # as the engine reads it: an escape hides nothing
     if value.count(b"(") + value.count(b"[") > MOST_BRACKETS:
         return f"`{name}` has more than {MOST_BRACKETS} brackets, which are the most here."
     if value.count(b",") + value.count(b"|") > MOST_PARTS:
         return f"`{name}` has more than {MOST_PARTS} alternatives, which are the most here."
+    if _longest_choice(read) > MOST_CHOICES:
+        return f"`{name}` has a list of more than {MOST_CHOICES} alternatives, the most here."
     return ""
+
+
+def _read(value: bytes) -> object:
+    """None for a form's text, which is no JSON."""
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _longest_choice(schema: object) -> int:
+    """Entries of the longest list of which one is to be chosen, wherever it stands."""
+    longest, rest = 0, [schema]
+    while rest:
+        match rest.pop():
+            case dict() as members:
+                lists = [members[name] for name in CHOICES if isinstance(members.get(name), list)]
+                longest = max([longest, *map(len, lists)])
+                rest.extend(members.values())
+            case list() as entries:
+                rest.extend(entries)
+    return longest
 
 
 def _of_number(name: str, value: bytes, most: int) -> str:
@@ -140,7 +184,10 @@ def _of_list(name: str, value: bytes, most: int) -> str:
         return ""
     if len(value) > _LONGEST_LIST:
         return f"`{name}` is longer than {_LONGEST_LIST} bytes, which is the most here."
-    entries = _ENTRIES.decode(value)
+    try:
+        entries = _ENTRIES.decode(value)
+    except msgspec.DecodeError:  # a form's text, which is no list
+        return ""
     if len(entries) <= most:
         return ""
     return f"`{name}` has more than {most} entries, which are the most here."

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
+from proxy.bounds import BOUNDED, MOST_LOOKED_AT, excess_in_form
 from scheduler.protocol import Refused
 
 if TYPE_CHECKING:
@@ -74,6 +75,9 @@ def _read(body: bytes | mmap, content_type: bytes) -> _Reading:
         raise Refused("invalid_request", f"The multipart body cannot be read: {error}.") from error
     if not reading.ended:
         raise Refused("invalid_request", "The multipart body ends before its last boundary.")
+    fields = {name.decode(): bytes(value) for name, value in reading.bounded.items()}
+    if fault := excess_in_form(fields):
+        raise Refused("invalid_request", fault)
     return reading
 
 
@@ -93,6 +97,9 @@ class _Reading:
         """What the parser is reading, and how many bytes came before it."""
         self.before = 0
         self.ended = False
+        self.bounded: dict[bytes, bytearray] = {}
+        """Fields of which an engine would take too much, as far as they are looked at."""
+        self._field: bytearray | None = None
         self._parts = 0
         self._header = b""
         self._value = b""
@@ -112,7 +119,7 @@ class _Reading:
         self._parts += 1
         if self._parts > MOST_PARTS:
             raise Refused("invalid_request", f"The form has more than {MOST_PARTS} parts.")
-        self._is_model = False
+        self._is_model, self._field = False, None
         self._header = self._value = b""
 
     def _name(self, data: bytes, start: int, end: int) -> None:
@@ -124,7 +131,10 @@ class _Reading:
     def _header_ends(self) -> None:
         if self._header.strip().lower() == b"content-disposition":
             told = parse_options_header(self._value)[1]
-            if told.get(b"name") == b"model" and b"filename" not in told:
+            name = told.get(b"name", b"")
+            if name in BOUNDED:
+                self._field = self.bounded.setdefault(name, bytearray())
+            if name == b"model" and b"filename" not in told:
                 if self.model is not None:
                     raise Refused(
                         "invalid_request", "The form has more than one `model`: send one."
@@ -138,6 +148,8 @@ class _Reading:
                 begin = self.place[0] if self.model else self.before + start
                 self.place = begin, self.before + end
             self.model += data[start:end]
+        if self._field is not None and len(self._field) < MOST_LOOKED_AT:
+            self._field += data[start : min(end, start + MOST_LOOKED_AT)]
 
     def _end(self) -> None:
         self.ended = True

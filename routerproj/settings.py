@@ -139,6 +139,8 @@ CORRAL_HEALTH_EVERY = env.seconds("CORRAL_HEALTH_EVERY", default=5.0)
 """Between two questions whether a loaded child still answers; 0: it is not asked."""
 CORRAL_HEALTH_TRIES = env.whole("CORRAL_HEALTH_TRIES", default=3, least=1)
 """Questions in a row without an answer after which a child counts as hung."""
+CORRAL_STEP_TIMEOUT = env.seconds("CORRAL_STEP_TIMEOUT", default=600.0)
+"""How long one step of a child's computation may take before it counts as hung; 0: for ever."""
 CORRAL_ANSWER_TOKENS = env.whole("CORRAL_ANSWER_TOKENS", default=1024)
 CORRAL_EVENT_LOG = env.flag("CORRAL_EVENT_LOG", default=False)
 """Write every event of the scheduler under logs/, to be replayed."""

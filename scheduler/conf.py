@@ -26,6 +26,8 @@ class SchedulerConfig:
     """Between two questions whether a loaded child still answers; 0: it is not asked."""
     health_tries: int = 3
     """Questions in a row without an answer after which it counts as hung."""
+    step_timeout_seconds: float = 600.0
+    """How long one step of a child that works may take; 0: for ever."""
     answer_timeout_seconds: float = 3600.0
     answer_tokens: int = 1024
     """Reserved of a limit of tokens for an answer of which nobody says how long it may be."""
@@ -67,6 +69,7 @@ def scheduler_config() -> SchedulerConfig:
         stop_timeout_seconds=settings.CORRAL_STOP_TIMEOUT,
         health_every_seconds=settings.CORRAL_HEALTH_EVERY,
         health_tries=settings.CORRAL_HEALTH_TRIES,
+        step_timeout_seconds=settings.CORRAL_STEP_TIMEOUT,
         answer_timeout_seconds=settings.CORRAL_ANSWER_TIMEOUT,
         answer_tokens=settings.CORRAL_ANSWER_TOKENS,
         kv_saves_bytes=settings.CORRAL_KV_SAVES,

@@ -1,4 +1,4 @@
-"""Asks one child, again and again, whether it still answers.
+"""Asks one child, again and again, whether it still answers, and whether it gets on.
 
 What counts is the child's silence, not our own delay. A question's time is therefore counted in
 slices, and a slice is over only when our loop has turned: however long we (or the machine) stood
@@ -21,6 +21,26 @@ class HealthRule:
 
     every_seconds: float = 5.0
     tries: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class HealthRules:
+    """`alive`: whether a child answers anything. `steps`: whether the computation of one that works
+    gets on. That is asked of it by what it answers between two steps; while it computes, the first
+    is answered whatever it computes."""
+
+    alive: HealthRule = HealthRule()
+    steps: HealthRule = HealthRule(every_seconds=0.0)
+
+
+STEP_TRIES = 5
+
+
+def rules(every_seconds: float, tries: int, step_seconds: float) -> HealthRules:
+    """`step_seconds` is how long one step may take, 0: for ever."""
+    return HealthRules(
+        HealthRule(every_seconds, tries), HealthRule(step_seconds / STEP_TRIES, STEP_TRIES)
+    )
 
 
 class HealthWatch:

@@ -29,10 +29,11 @@ from .allocated import Allocated, is_plausible
 from .child import Child, Spawn
 from .child_lines import ChildState, NotUnderstood, Report, text_of
 from .child_log import ChildLog
+from .child_watches import watches_of
 from .engines.base import CannotStart, Command, Engine
 from .exits import describe, exit_of
 from .figures import is_declared
-from .health import HealthRule, HealthWatch
+from .health import HealthRules
 from .hearing import Hearing, InDoubt, NotBelieved, Stream
 from .making_ready import BeforeReady, MakingReady
 from .memory import by_device
@@ -61,7 +62,7 @@ class InstanceRun:
     _state: ChildState | None = None
     _has_slept = False  # since it was last ready
     _heard_of = 0  # reports that were believed
-    _lines = 0
+    lines = 0  # that it has printed
     _has_loaded = False  # ready, and probed where that is asked for: clients come now
     _heeds_exit = False
     _exit_wanted = False
@@ -80,12 +81,14 @@ class InstanceRun:
         spawn: Spawn,
         log: ChildLog,
         told: Told,
-        health: HealthRule,
+        health: HealthRules,
+        works: Callable[[], bool],
         killed_for_memory: Callable[[], bool],
         totals: Callable[[], Mapping[DeviceId, int]] = dict,
         before_ready: BeforeReady = lambda run: None,
     ) -> None:
         """`totals` are the bytes of the machine's devices, as far as they are known.
+        `works` is whether somebody has sent it something that it has not answered.
         `before_ready` is asked at its child's first `ready`, and at that of a wake."""
         self.instance = instance
         self.spec = spec
@@ -119,6 +122,7 @@ class InstanceRun:
         self._log = log
         self._told = told
         self._health = health
+        self._works = works
         self._killed_for_memory = killed_for_memory
         self._hearing = Hearing()
         self._doubt: asyncio.Task[None] | None = None
@@ -194,6 +198,9 @@ class InstanceRun:
         elif self._heeds_exit:
             self._child.ask_exit()
 
+    def tell(self, news: News) -> None:
+        self._told(self, news)
+
     def kill(self) -> None:
         self._kill_wanted = True
         if self._child is not None:
@@ -207,7 +214,10 @@ class InstanceRun:
         self._child = child = await self._spawn(command, self._heard)
         sides = [
             asyncio.create_task(self._settle(child), name=f"settle-{self.instance}"),
-            asyncio.create_task(self._watch_health(), name=f"health-{self.instance}"),
+            *(
+                asyncio.create_task(watch.run(), name=f"{name}-{self.instance}")
+                for name, watch in watches_of(self, self._health, self._works).items()
+            ),
         ]
         try:
             self.pid = child.pid
@@ -244,17 +254,7 @@ class InstanceRun:
             words="\n".join([*why, words] if words else why),
         )
 
-    async def _watch_health(self) -> None:
-        watch = HealthWatch(
-            self._health,
-            ask=lambda: self.engine.is_alive(self.address),
-            should_answer=self._should_answer,
-            lines=lambda: self._lines,
-            hangs=lambda: self._told(self, Silent(self.instance)),
-        )
-        await watch.run()
-
-    def _should_answer(self) -> bool:
+    def should_answer(self) -> bool:
         """A load, also that of a wake, is bounded by its progress, and an exit by its time-out."""
         return self._state in _ANSWERING and not self._exit_wanted and not self._kill_wanted
 
@@ -268,7 +268,7 @@ class InstanceRun:
             child.ask_exit()
 
     def _heard(self, line: bytes, stream: Stream) -> None:
-        self._lines += 1
+        self.lines += 1
         if self._allocates:
             self._allocated.take(text_of(line))
         match self._hearing.hear(line, stream):
@@ -287,7 +287,7 @@ class InstanceRun:
                 self._reported(report)
 
     def _heard_log(self, lines: bytes) -> None:
-        self._lines += lines.count(b"\n")
+        self.lines += lines.count(b"\n")
         self._log.add_lines(lines)
 
     def _ask_about(self, report: Report, line: bytes) -> None:
@@ -350,9 +350,9 @@ class InstanceRun:
         """Hold its first `ready` back until its log is quiet and its figures are whole, or `steps`
         are over."""
         unfinished = self._allocated.is_begun and not self._allocated.is_whole
-        if steps and (unfinished or self._lines != heard):
+        if steps and (unfinished or self.lines != heard):
             loop = asyncio.get_running_loop()
-            again = loop.call_later(DRAIN_SECONDS, self._drain, steps - 1, self._lines)
+            again = loop.call_later(DRAIN_SECONDS, self._drain, steps - 1, self.lines)
             self._held_back = again
         else:
             self._tell_held_back()

@@ -36,7 +36,7 @@ from .engines.base import Engine
 from .engines.command import CommandEngine
 from .engines.llama_server import LlamaServer
 from .event_writer import EventWriter
-from .health import HealthRule
+from .health import rules
 from .instance_run import InstanceRun, Told
 from .kept_streams import KeptStreams
 from .kv_saves.child_slots import ChildSlots
@@ -102,7 +102,9 @@ class SchedulerService:
             **dict.fromkeys(DECLARED, CommandEngine()),
         }
         self._spawn = spawn
-        self._health = HealthRule(config.health_every_seconds, config.health_tries)
+        self._health = rules(
+            config.health_every_seconds, config.health_tries, config.step_timeout_seconds
+        )
         self._logs = RunLogs(config.log_folder)
         self._oom_kills = OomKills(oom_kill_counter())
         self._event_log = (
@@ -243,10 +245,15 @@ class SchedulerService:
             log=self._logs.begun(preset, instance),
             told=told,
             health=self._health,
+            works=lambda: self._works(instance),
             killed_for_memory=self._oom_kills.claim,
             totals=lambda: self.owner.memory.totals,
             before_ready=self._saves.before_ready,
         )
+
+    def _works(self, instance: InstanceId) -> bool:
+        known = self.owner.planner.instances.get(instance)
+        return known is not None and not known.idle
 
     async def _count_kills(self) -> None:
         while True:

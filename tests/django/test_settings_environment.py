@@ -214,7 +214,10 @@ django.setup()
 from scheduler.conf import scheduler_config
 from scheduler.core.values import Config
 config = scheduler_config()
-own = (config.health_every_seconds, config.health_tries, config.answer_tokens, config.event_log)
+own = (
+    config.health_every_seconds, config.health_tries, config.step_timeout_seconds,
+    config.answer_tokens, config.event_log,
+)
 print(json.dumps([asdict(config.planner), asdict(Config()), own]))
 """
 
@@ -231,7 +234,7 @@ def test_the_settings_defaults_are_the_planners_own(tmp_path: Path) -> None:
     planner, default, own = scheduler_with(tmp_path)
 
     assert planner == default
-    assert own == [5.0, 3, 1024, False]
+    assert own == [5.0, 3, 600.0, 1024, False]
 
 
 def test_every_variable_of_the_scheduler_reaches_it(tmp_path: Path) -> None:
@@ -248,6 +251,7 @@ def test_every_variable_of_the_scheduler_reaches_it(tmp_path: Path) -> None:
         CORRAL_QUEUE_LIMIT_PER_TENANT="29",
         CORRAL_HEALTH_EVERY="0",
         CORRAL_HEALTH_TRIES="2",
+        CORRAL_STEP_TIMEOUT="60",
         CORRAL_ANSWER_TOKENS="31",
         CORRAL_EVENT_LOG="1",
     )
@@ -263,7 +267,7 @@ def test_every_variable_of_the_scheduler_reaches_it(tmp_path: Path) -> None:
         "queue_limit_per_preset": 28,
         "queue_limit_per_tenant": 29,
     }
-    assert own == [0.0, 2, 31, True]
+    assert own == [0.0, 2, 60.0, 31, True]
 
 
 @pytest.mark.parametrize(
@@ -280,6 +284,7 @@ def test_every_variable_of_the_scheduler_reaches_it(tmp_path: Path) -> None:
         ("CORRAL_QUEUE_LIMIT_PER_TENANT", "-1"),
         ("CORRAL_HEALTH_EVERY", "-1"),
         ("CORRAL_HEALTH_TRIES", "0"),
+        ("CORRAL_STEP_TIMEOUT", "-1"),
         ("CORRAL_ANSWER_TOKENS", "-1"),
         ("CORRAL_EVENT_LOG", "yes please"),
         ("CORRAL_CACHE_RAM", "-1"),

@@ -21,7 +21,7 @@ from scheduler.runtime.child_log import ChildLog
 from scheduler.runtime.child_streams import Held
 from scheduler.runtime.conversations import Conversations
 from scheduler.runtime.engines.base import Command
-from scheduler.runtime.health import HealthRule
+from scheduler.runtime.health import HealthRule, HealthRules
 from scheduler.runtime.hearing import Stream
 from scheduler.runtime.instance_run import InstanceRun
 from scheduler.runtime.kept_streams import KeptStreams
@@ -106,6 +106,9 @@ class StandInEngine:
         self.alive = asyncio.Event()
         self.alive.set()
         self.health_asked = 0
+        self.steps = asyncio.Event()
+        self.steps.set()
+        self.steps_asked = 0
         self.generates = asyncio.Event()
         self.generates.set()
         self.probed: list[str] = []
@@ -134,6 +137,11 @@ class StandInEngine:
     async def is_alive(self, address: str) -> bool | None:
         self.health_asked += 1
         await self.alive.wait()
+        return True
+
+    async def gets_on(self, address: str) -> bool | None:
+        self.steps_asked += 1
+        await self.steps.wait()
         return True
 
     async def probe(self, spec: LaunchSpec, address: str) -> str:
@@ -248,6 +256,7 @@ async def staged(
     clock: Callable[[], float] = time.monotonic,
     spawn_fails: Sequence[OSError] = (),
     health: HealthRule = NEVER_ASKED,
+    steps: HealthRule = NEVER_ASKED,
     killed_for_memory: Callable[[], bool] = lambda: False,
     note: Note | None = None,
     keep_in: Path = Path("/nonexistent"),
@@ -282,7 +291,8 @@ async def staged(
             spawn=spawn,
             log=ChildLog(None),
             told=told,
-            health=health,
+            health=HealthRules(health, steps),
+            works=lambda: not owner.planner.instances[instance].idle,
             killed_for_memory=killed_for_memory,
             before_ready=saves.before_ready,
         )

@@ -222,3 +222,27 @@ async def test_a_hung_child_is_replaced_and_its_clients_learn_that_it_was_not_th
         assert stage.owner.planner.failures == {}
         [gone] = [entry for entry in stage.entries if isinstance(entry, Gone)]
         assert (gone.reason, gone.exit.signal, gone.exit.out_of_memory) == ("hung", 9, False)
+
+
+async def test_a_child_whose_step_does_not_end_is_killed_although_it_answers_all_else():
+    async with staged(preset("a"), health=OFTEN, steps=OFTEN) as stage:
+        run = await stage.ask("a").run()
+        await until(lambda: stage.engine.steps_asked)
+        stage.engine.steps.clear()
+        await until(lambda: run.over.is_set())
+
+        assert (run.ended.by_itself, run.ended.reason) == (False, "hung")
+        assert stage.engine.alive.is_set()
+
+
+async def test_what_nobody_uses_is_not_asked_whether_it_gets_on():
+    async with staged(preset("a"), health=OFTEN, steps=OFTEN) as stage:
+        first = stage.ask("a")
+        await first.run()
+        await until(lambda: stage.engine.steps_asked)
+        first.release()
+        await until(lambda: not stage.leases())
+        asked, healthy = stage.engine.steps_asked, stage.engine.health_asked
+        await until(lambda: stage.engine.health_asked > healthy + 2 * OFTEN.tries)
+
+        assert stage.engine.steps_asked <= asked + 1  # one may have been on its way

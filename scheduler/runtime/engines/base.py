@@ -59,6 +59,11 @@ class Engine(Protocol):
         be asked while it works and while it sleeps: it is neither woken nor kept awake."""
         ...
 
+    async def gets_on(self, address: str) -> bool | None:
+        """As `is_alive`, but answered only between two steps of its computation. Only where it
+        tells of slots, and only while it works: else it would be woken, or kept awake."""
+        ...
+
     async def probe(self, spec: LaunchSpec, address: str) -> str:
         """Make it generate one token (or an embedding, where that is what it is for), for as long
         as it takes. Empty when it did; else why not."""

@@ -67,6 +67,9 @@ class CommandEngine:
         """By any path: one that it does not have is answered as well."""
         return await http.answers(address, "/health")
 
+    async def gets_on(self, address: str) -> bool | None:
+        return None  # it tells of no slots
+
     async def probe(self, spec: LaunchSpec, address: str) -> str:
         """By the first of OpenAI's endpoints that it has."""
         model, answer = spec.engine.model, ""

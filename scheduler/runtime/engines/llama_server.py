@@ -153,6 +153,9 @@ class LlamaServer:
         # waits for a step of the computation and wakes a sleeper).
         return await http.answers(address, "/health")
 
+    async def gets_on(self, address: str) -> bool | None:
+        return await http.answers(address, "/slots")
+
     async def probe(self, spec: LaunchSpec, address: str) -> str:
         asked = {"/completion": {"prompt": "Hello", "n_predict": 1, "cache_prompt": False}}
         if not EMBEDS_ONLY.isdisjoint(spec.argv):

@@ -1,5 +1,5 @@
 """What one request may ask of a model that others use: each of these stalled, filled or ended a
-llama-server (tests/security/test_one_request_harms_nobody.py asks a real one)."""
+llama-server (tests/security/test_children.py asks a real one)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from proxy.addressing import address
+from proxy.addressing import address, address_form
 from proxy.bounds import (
     GRAMMARS,
     INTERNAL,
     LISTS,
     LONGEST_GRAMMAR,
     MOST_BRACKETS,
+    MOST_CHOICES,
     MOST_PARTS,
     NUMBERS,
 )
@@ -38,6 +39,8 @@ TOO_MUCH = [
     ("grammar", "root ::= " + "|" * (MOST_PARTS + 1)),
     ("json_schema", {"enum": [0] * (MOST_PARTS + 2)}),
     ("response_format", {"type": "json_schema", "json_schema": {"enum": ["a" * 50] * 2000}}),
+    ("json_schema", {"items": [{"anyOf": [{}] * (MOST_CHOICES + 1)}]}),
+    ("response_format", {"json_schema": {"schema": {"oneOf": [0] * (MOST_CHOICES + 1)}}}),
     *[(name, given) for name in INTERNAL for given in ("x", 1, [], {}, False)],
 ]
 
@@ -56,6 +59,7 @@ ENOUGH = [
     *[(name, ["a"] * most) for name, most in LISTS.items()],
     *[(name, None) for name in (*NUMBERS, *LISTS, *GRAMMARS, *INTERNAL)],
     *[(name, "a" * (LONGEST_GRAMMAR - 2)) for name in GRAMMARS],
+    ("json_schema", {"properties": {"a": {"enum": [*range(MOST_CHOICES)]}}}),
     ("logprobs", True),
     ("repeat_last_n", -1),
     ("stop", "a" * 10_000),
@@ -86,6 +90,46 @@ def test_what_requests_do_need_passes(name: str, value: object) -> None:
 def test_no_way_of_writing_hides_it(written: bytes) -> None:
     with pytest.raises(Refused, match="repeat_last_n"):
         address(b'{"model":"m",' + written + b"}")
+
+
+@pytest.mark.parametrize(("sign", "most"), [("(", MOST_BRACKETS), ("|", MOST_PARTS)])
+def test_an_escape_hides_no_sign_of_a_grammar(sign: str, most: int) -> None:
+    written = f"\\u00{ord(sign):02x}" * (most + 1)
+    with pytest.raises(Refused, match="`grammar` has more than"):
+        address(f'{{"model":"m","grammar":"{written}"}}'.encode())
+
+
+def form_of(name: str, value: str) -> bytes:
+    parts = [("model", "m"), (name, value)]
+    said = "".join(
+        f'--b\r\nContent-Disposition: form-data; name="{field}"\r\n\r\n{text}\r\n'
+        for field, text in parts
+    )
+    return f"{said}--b--\r\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("grammar", "(" * (MOST_BRACKETS + 1)),
+        ("grammar", "a" * (LONGEST_GRAMMAR + 1)),
+        ("response_format", json.dumps({"enum": [0] * (MOST_CHOICES + 1)})),
+        ("repeat_last_n", "2000000000"),
+        ("chat_parser", "x"),
+    ],
+    ids=lambda each: each[:20],
+)
+def test_a_forms_fields_are_bounded_alike(name: str, value: str) -> None:
+    with pytest.raises(Refused, match=f"`{name}`"):
+        address_form(form_of(name, value), b"multipart/form-data; boundary=b")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("response_format", "verbose_json"), ("stop", "[not json"), ("prompt", "(" * 100_000)],
+)
+def test_what_forms_do_need_passes(name: str, value: str) -> None:
+    assert address_form(form_of(name, value), b"multipart/form-data; boundary=b") == "m"
 
 
 @pytest.mark.parametrize(
