@@ -10,6 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from scheduler.conf import SchedulerConfig
 
 SLICES = 20
 
@@ -36,10 +40,10 @@ class HealthRules:
 STEP_TRIES = 5
 
 
-def rules(every_seconds: float, tries: int, step_seconds: float) -> HealthRules:
-    """`step_seconds` is how long one step may take, 0: for ever."""
+def rules_of(config: SchedulerConfig) -> HealthRules:
     return HealthRules(
-        HealthRule(every_seconds, tries), HealthRule(step_seconds / STEP_TRIES, STEP_TRIES)
+        HealthRule(config.health_every_seconds, config.health_tries),
+        HealthRule(config.step_timeout_seconds / STEP_TRIES, STEP_TRIES),
     )
 
 

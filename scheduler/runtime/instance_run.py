@@ -29,11 +29,10 @@ from .allocated import Allocated, is_plausible
 from .child import Child, Spawn
 from .child_lines import ChildState, NotUnderstood, Report, text_of
 from .child_log import ChildLog
-from .child_watches import watches_of
 from .engines.base import CannotStart, Command, Engine
 from .exits import describe, exit_of
 from .figures import is_declared
-from .health import HealthRules
+from .health import HealthWatch
 from .hearing import Hearing, InDoubt, NotBelieved, Stream
 from .making_ready import BeforeReady, MakingReady
 from .memory import by_device
@@ -81,14 +80,12 @@ class InstanceRun:
         spawn: Spawn,
         log: ChildLog,
         told: Told,
-        health: HealthRules,
-        works: Callable[[], bool],
+        watches: Callable[[InstanceRun], Mapping[str, HealthWatch]],
         killed_for_memory: Callable[[], bool],
         totals: Callable[[], Mapping[DeviceId, int]] = dict,
         before_ready: BeforeReady = lambda run: None,
     ) -> None:
-        """`totals` are the bytes of the machine's devices, as far as they are known.
-        `works` is whether somebody has sent it something that it has not answered.
+        """`totals` are the bytes of the machine's devices, `watches` what its child is watched by.
         `before_ready` is asked at its child's first `ready`, and at that of a wake."""
         self.instance = instance
         self.spec = spec
@@ -121,8 +118,7 @@ class InstanceRun:
         self._spawn = spawn
         self._log = log
         self._told = told
-        self._health = health
-        self._works = works
+        self._watches = watches
         self._killed_for_memory = killed_for_memory
         self._hearing = Hearing()
         self._doubt: asyncio.Task[None] | None = None
@@ -216,7 +212,7 @@ class InstanceRun:
             asyncio.create_task(self._settle(child), name=f"settle-{self.instance}"),
             *(
                 asyncio.create_task(watch.run(), name=f"{name}-{self.instance}")
-                for name, watch in watches_of(self, self._health, self._works).items()
+                for name, watch in self._watches(self).items()
             ),
         ]
         try:

@@ -26,6 +26,7 @@ from .catalog import Catalog
 from .child import Spawn, spawned
 from .child_log import RunLogs
 from .child_streams import ChildStreams
+from .child_watches import watches_of
 from .control import ControlServer
 from .conversations import Conversations
 from .devices.device import Device
@@ -36,7 +37,7 @@ from .engines.base import Engine
 from .engines.command import CommandEngine
 from .engines.llama_server import LlamaServer
 from .event_writer import EventWriter
-from .health import rules
+from .health import rules_of
 from .instance_run import InstanceRun, Told
 from .kept_streams import KeptStreams
 from .kv_saves.child_slots import ChildSlots
@@ -102,9 +103,7 @@ class SchedulerService:
             **dict.fromkeys(DECLARED, CommandEngine()),
         }
         self._spawn = spawn
-        self._health = rules(
-            config.health_every_seconds, config.health_tries, config.step_timeout_seconds
-        )
+        self._health = rules_of(config)
         self._logs = RunLogs(config.log_folder)
         self._oom_kills = OomKills(oom_kill_counter())
         self._event_log = (
@@ -244,8 +243,7 @@ class SchedulerService:
             spawn=self._spawn,
             log=self._logs.begun(preset, instance),
             told=told,
-            health=self._health,
-            works=lambda: self._works(instance),
+            watches=lambda run: watches_of(run, self._health, lambda: self._works(instance)),
             killed_for_memory=self._oom_kills.claim,
             totals=lambda: self.owner.memory.totals,
             before_ready=self._saves.before_ready,

@@ -19,6 +19,7 @@ from scheduler.protocol import Acquire, Refused
 from scheduler.runtime.child import Heard, HeardLog
 from scheduler.runtime.child_log import ChildLog
 from scheduler.runtime.child_streams import Held
+from scheduler.runtime.child_watches import watches_of
 from scheduler.runtime.conversations import Conversations
 from scheduler.runtime.engines.base import Command
 from scheduler.runtime.health import HealthRule, HealthRules
@@ -291,8 +292,11 @@ async def staged(
             spawn=spawn,
             log=ChildLog(None),
             told=told,
-            health=HealthRules(health, steps),
-            works=lambda: not owner.planner.instances[instance].idle,
+            watches=lambda run: watches_of(
+                run,
+                HealthRules(health, steps),
+                lambda: not owner.planner.instances[instance].idle,
+            ),
             killed_for_memory=killed_for_memory,
             before_ready=saves.before_ready,
         )
