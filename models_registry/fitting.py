@@ -25,7 +25,7 @@ def fit_of(preset: Preset) -> FitAnswer:
     return answer if is_known else fit_edited(preset)
 
 
-def fit_edited(preset: Preset) -> FitAnswer:
+def fit_edited(preset: Preset, *, ladders: bool = False) -> FitAnswer:
     """As it is now, saved or not; a model that was never measured is read, which takes a moment.
     Raises ManagementRefused when it could not be started, and what `fit_of` raises."""
     spec = launch_spec_of(preset)
@@ -36,7 +36,7 @@ def fit_edited(preset: Preset) -> FitAnswer:
         return ports.takes_nothing(spec.preset)
     _refuse_unknown_devices(spec)
     try:
-        return ports.scheduler().fit_edited(spec)
+        return ports.scheduler().fit_edited(spec, ladders=ladders)
     except UnreadableHeader as error:
         message = f"the model cannot be read: {error}"
         raise ManagementRefused("preset_invalid", message, "model_file") from error

@@ -72,14 +72,46 @@ class Fitting:
 
 
 @dataclass(frozen=True, slots=True)
+class FitStep:
+    """What it would take by device, `at` so many tokens of context or so many layers on devices.
+    `now`: it fits beside all others; `empty`: with all other models gone."""
+
+    at: int
+    bytes: dict[str, int]
+    now: bool
+    empty: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRoom:
+    """Bytes of a device: all of it, and what this preset may take `now`, its own instances gone,
+    and with all other models gone as well."""
+
+    device: str
+    total: int
+    now: int
+    empty: int
+
+
+@dataclass(frozen=True, slots=True)
+class FitLadders:
+    """Step by step: larger contexts where it would go, and more layers on devices at its own."""
+
+    contexts: list[FitStep] = field(default_factory=list)
+    layers: list[FitStep] = field(default_factory=list)
+    rooms: list[DeviceRoom] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
 class FitAnswer:
     """`empty`: on the machine without any instance, other programs using what they use now.
-    `estimated`: nobody has measured it yet."""
+    `estimated`: nobody has measured it yet. `ladders` only where they were asked for."""
 
     preset: str
     estimated: bool
     now: Fitting
     empty: Fitting
+    ladders: FitLadders | None = None
 
 
 def takes_nothing(preset: str) -> FitAnswer:
@@ -153,7 +185,7 @@ class Scheduler(Protocol):
         """Where the preset as it is saved would go; nothing is changed."""
         ...
 
-    def fit_edited(self, spec: LaunchSpec) -> FitAnswer:
+    def fit_edited(self, spec: LaunchSpec, *, ladders: bool = False) -> FitAnswer:
         """The same for a preset that is being edited. It may take seconds: a model that has not
         been measured is read."""
         ...

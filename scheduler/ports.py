@@ -101,12 +101,15 @@ class ControlSocketScheduler:
     def fit(self, preset: str) -> FitAnswer:
         return msgspec.convert(self._call(Fit(id=1, preset=preset)), FitAnswer)
 
-    def fit_edited(self, spec: LaunchSpec) -> FitAnswer:
-        from .measuring.estimating import shape_data_of  # costs what only this question needs
+    def fit_edited(self, spec: LaunchSpec, *, ladders: bool = False) -> FitAnswer:
+        # Both cost what only this question needs.
+        from .measuring.estimating import shape_data_of
+        from .measuring.laddering import ladder_of
 
         shape, estimated = shape_data_of(spec)
         wish: PlacementWish = "now" if spec.placement == "now" else "best"
-        ask = Fit(1, spec.preset, shape, wish, estimated)
+        ladder = ladder_of(spec) if ladders else None
+        ask = Fit(1, spec.preset, shape, wish, estimated, ladder)
         return msgspec.convert(self._call(ask), FitAnswer)
 
     def devices(self) -> tuple[str, ...]:

@@ -46,6 +46,7 @@ from .messages.calls import DeviceName as DeviceName
 from .messages.calls import Devices as Devices
 from .messages.calls import Explain as Explain
 from .messages.calls import Fit as Fit
+from .messages.calls import Ladder as Ladder
 from .messages.calls import Load as Load
 from .messages.calls import Measured as Measured
 from .messages.calls import Ping as Ping

@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
+from django.utils.translation import gettext as _
 
 from models_registry import fitting
 from models_registry.admin.base import CorralAdmin
@@ -49,10 +50,10 @@ def _fit_view(
     if not _may(model_admin, request, preset):
         raise PermissionDenied
     context = {"fit": _fit_of_form(model_admin, request, preset)}
-    if "HX-Request" in request.headers:
+    if request.headers.get("X-Requested-With") == "fetch":
         return TemplateResponse(request, f"{_FOLDER}fit.html", context)
     shared = model_admin.admin_site.each_context(request)
-    page = {**shared, "title": "What would fit", "opts": model_admin.opts, **context}
+    page = {**shared, "title": _("What would fit"), "opts": model_admin.opts, **context}
     return TemplateResponse(request, f"{_FOLDER}fit_page.html", page)
 
 
@@ -64,13 +65,18 @@ def _fit_of_form(
     with transaction.atomic():  # the form reads the row under a lock
         valid = form.is_valid()
     if not valid:
-        return {"problem": "Correct the form first:", "faults": _faults(form)}
-    return fit_shown(lambda: fitting.fit_edited(form.instance))
+        return {"problem": _("Correct the form first:"), "faults": _faults(form)}
+    return fit_shown(lambda: fitting.fit_edited(form.instance, ladders=True))
 
 
-def _faults(form: Any) -> list[str]:
+def _faults(form: Any) -> list[dict[str, str]]:
+    """Each with the field that it is about, if it is about one."""
     return [
-        f"{form.fields[name].label}: {text}" if name in form.fields else text
+        {
+            "field": name if name in form.fields else "",
+            "label": str(form.fields[name].label) if name in form.fields else "",
+            "text": text,
+        }
         for name, texts in form.errors.items()
         for text in texts
     ]

@@ -7,6 +7,7 @@ from typing import Any
 
 from models_registry import measurements, ports
 from models_registry.admin.base import mebibytes
+from models_registry.admin.ladders_shown import ladders_shown
 from models_registry.errors import ManagementRefused
 from models_registry.models import Preset
 from models_registry.ports import FitAnswer, Fitting, PlacementKind, Running
@@ -46,6 +47,7 @@ def fit_shown(ask: Callable[[], FitAnswer]) -> dict[str, Any]:
     except (ports.SchedulerRefused, ManagementRefused) as refusal:
         return {"problem": str(refusal)}
     return {
+        **ladders_shown(answer),
         "estimated": answer.estimated,
         "places": [
             _fitting("Now", answer.now),

@@ -50,11 +50,13 @@ from .failures import Failure
 from .fitting import Fit, Fitting
 from .granting import Granting
 from .instances import Instance
+from .ladders import Ladders, Wishes, ladders
 from .ledger import Ledger
 from .over_limit import OverLimit
 from .remotes import Remotes
 from .room import Room
 from .siting import Siting
+from .sizes import Grant
 from .states import State
 from .timers import Timer, deadlines
 from .values import Code, Config, InstanceId, PresetName, PresetSpec, Refusal, RequestId
@@ -140,6 +142,10 @@ class Planner:
     def fit(self, spec: PresetSpec, now: float) -> tuple[Fit, Fit]:
         """Where a preset of this kind would go now, and on a machine with none of ours on it."""
         return self._fitting.now(spec, now), self._fitting.empty(spec)
+
+    def ladders(self, preset: PresetName, wishes: Wishes, known: Grant | None) -> Ladders:
+        """Step by step what it would take; `known` is what it is known to take at one of them."""
+        return ladders(self._books, preset, wishes, known)
 
     def unmeasured(self, now: float) -> list[tuple[PresetName, bool]]:
         """Those whose waiters wait for a measurement, and whether they will not do so for much

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 
 SMALLEST_PER_SLOT = 4096
 """What llama-server itself goes down to when it fits a context (`--fit-ctx`)."""
+LADDER_FROM = 512
+"""Tokens of a slot; fewer are of no use."""
+LADDER_STEPS = 20
 CELLS = 256
 """The engine rounds each slot's context up to this."""
 
@@ -33,6 +36,21 @@ def contexts_of(options: Mapping[str, str], *, per_slot: int, trained: int) -> t
     if largest > points[-1]:
         points.append(largest)
     return tuple(point * caches for point in points)
+
+
+def ladder_of_contexts(options: Mapping[str, str], *, trained: int) -> tuple[int, ...]:
+    """Those that people may choose among, the smallest first, the one that the options say with
+    them: each slot's doubling up to what the model was trained with. Raises ValueError."""
+    slots = max(1, int(options.get("parallel", "1")))
+    caches = 1 if options.get("kv-unified") == "true" else slots
+    known = _whole_cells(trained)
+    points = [known]
+    while points[-1] > LADDER_FROM and len(points) < LADDER_STEPS:
+        points.append(_whole_cells(points[-1] // 2))
+    found = {point * caches for point in points}
+    if given := _given(options, slots):
+        found.add(given)
+    return tuple(sorted(found))
 
 
 def _given(options: Mapping[str, str], slots: int) -> int | None:

@@ -50,7 +50,7 @@ def estimated_data(spec: LaunchSpec) -> dict[str, Any]:
 def estimated_shape(spec: LaunchSpec) -> Shape:
     """Raises UnreadableHeader."""
     model, contexts = model_of(spec), contexts_of_spec(spec)
-    shape = _open(spec, model, contexts)
+    shape = open_shape_of(spec, model, contexts)
     if is_open(spec.memory_options):
         return shape
     placement = _said(model, shape)
@@ -59,7 +59,7 @@ def estimated_shape(spec: LaunchSpec) -> Shape:
     )
 
 
-def _open(spec: LaunchSpec, model: Model, contexts: tuple[int, ...]) -> OpenShape:
+def open_shape_of(spec: LaunchSpec, model: Model, contexts: tuple[int, ...]) -> OpenShape:
     found = estimate(model.header, model.options, contexts)
     projector = _projector(model)
     on_device = model.options.get("mmproj-offload") != "false"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
 
 EVERY_LAYER = 1 << 20
 
@@ -47,6 +48,34 @@ def is_open(options: Mapping[str, str]) -> bool:
     """Nothing says where it goes, beside which devices there are to choose from (`device`)."""
     asked = options.get("n-gpu-layers", "auto")
     return asked == "auto" and options.keys().isdisjoint(_PLACES)
+
+
+def divided(count: int, devices: Sequence[str], options: Mapping[str, str]) -> dict[str, int]:
+    """So many layers on devices: as `tensor-split` and `main-gpu` say, else in equal parts. Those
+    without a layer are left out."""
+    if not devices or not count:
+        return {}
+    if options.get("split-mode") == "none":
+        main = options.get("main-gpu", "0")
+        at = int(main) if main.isdecimal() and int(main) < len(devices) else 0
+        return {devices[at]: count}
+    shares = _shares(options.get("tensor-split", ""))[: len(devices)]
+    if not any(shares):
+        return dict(zip(devices, equal_parts(count, len(devices)), strict=False))
+    ends = [round(count * end / sum(shares)) for end in accumulate(shares)]
+    parts = [end - begin for begin, end in pairwise([0, *ends])]
+    return {device: part for device, part in zip(devices, parts, strict=False) if part}
+
+
+def _shares(text: str) -> list[float]:
+    """Of `3,1` or `3/1`; what is no number counts nothing."""
+    found = []
+    for each in filter(None, text.replace("/", ",").split(",")):
+        try:
+            found.append(max(0.0, float(each)))
+        except ValueError:
+            found.append(0.0)
+    return found
 
 
 def equal_parts(count: int, parts: int) -> tuple[int, ...]:

@@ -17,6 +17,10 @@ DeviceName = Annotated[str, msgspec.Meta(pattern=DEVICE_NAME)]
 DeviceBytes = Annotated[int, msgspec.Meta(ge=0, le=1 << 50)]
 """A pebibyte on one device is nonsense."""
 
+Layers = Annotated[
+    dict[DeviceName, Annotated[int, msgspec.Meta(ge=0, le=2048)]], msgspec.Meta(max_length=64)
+]
+
 
 class Load(OperationBase, tag="load", frozen=True):
     """A person's load. Replies when queued, or with `wait` when loaded (or failed). `allowed` is as
@@ -62,15 +66,28 @@ class Devices(OperationBase, tag="devices", frozen=True):
     """What each device has, and who holds how much of it."""
 
 
+class Ladder(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An open `shape` with many contexts, of which `context` is the preset's own (0: the one that
+    it would get). `said` are the layers on each device by its options, null where they are the
+    ledger's to choose; `layers` are further such divisions to look at."""
+
+    shape: dict[str, Any]
+    context: Annotated[int, msgspec.Meta(ge=0, le=1 << 40)] = 0
+    said: Layers | None = None
+    layers: Annotated[list[Layers], msgspec.Meta(max_length=64)] = []
+
+
 class Fit(OperationBase, tag="fit", frozen=True):
     """Where `preset` would go now, and on an empty machine; nothing is changed. With `shape` (what
     it takes, as scheduler/measuring/shapes.py writes it) the answer is for that, with `placement`
-    and `estimated` as given; without it for the preset as it is saved, with what is known of it."""
+    and `estimated` as given; without it for the preset as it is saved, with what is known of it.
+    With a `ladder` it also says, step by step, what it would take otherwise."""
 
     preset: str
     shape: dict[str, Any] | None = None
     placement: PlacementWish = "best"
     estimated: bool = False
+    ladder: Ladder | None = None
 
 
 class Waiters(OperationBase, tag="waiters", frozen=True):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from tests.support.browsing import Desk, open_preset
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+AS_IT_STANDS = "For the form as it stands; nothing of it is saved."
 
 
 def test_an_edit_is_asked_about_and_what_runs_is_on_the_page_of_devices(desk: Desk) -> None:
@@ -17,11 +19,10 @@ def test_an_edit_is_asked_about_and_what_runs_is_on_the_page_of_devices(desk: De
     expect(fit.get_by_role("row", name="On an empty machine on the host")).to_be_visible()
 
     page.get_by_label("Context", exact=True).fill("768")
-    page.get_by_role("button", name="What would fit as edited").click()
     expect(fit.get_by_role("row", name="On an empty machine").get_by_text("768")).to_be_visible()
     page.get_by_label("Context", exact=True).fill("-1")
-    page.get_by_role("button", name="What would fit as edited").click()
     expect(fit.get_by_text("Correct the form first:")).to_be_visible()
+    expect(page.locator("[data-live-fault]")).to_contain_text("greater than or equal to 0")
 
     page.reload()
     expect(page.get_by_label("Context", exact=True)).not_to_have_value("768")
@@ -31,3 +32,37 @@ def test_an_edit_is_asked_about_and_what_runs_is_on_the_page_of_devices(desk: De
     expect(page.get_by_role("row", name="gamma (").get_by_text("Host")).to_be_visible()
     page.get_by_role("link", name="Limits of Host").click()
     expect(page.get_by_role("textbox", name="Device")).to_have_value("Host")
+
+
+def test_the_slider_shows_memory_at_once_and_writes_the_context(desk: Desk) -> None:
+    page = desk.logged_in()
+    open_preset(page, "gamma")
+    expect(page.get_by_text(AS_IT_STANDS)).to_be_visible()
+    slider = page.get_by_label("Context against memory")
+    field = page.get_by_label("Context", exact=True)
+
+    slider.focus()
+    page.keyboard.press("Home")
+
+    expect(page.locator("[data-said]")).to_contain_text("512 tokens")
+    expect(page.locator("[data-said]")).to_contain_text("fits now")
+    expect(field).to_have_value("512")
+    fit = page.locator("#corral-fit")
+    expect(fit.get_by_role("row", name="On an empty machine").get_by_text("512")).to_be_visible()
+    expect(slider).to_be_focused()
+    asked = asked_of(page)
+    for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft"):
+        page.keyboard.press(key)
+    expect(field).not_to_have_value("512")
+    with page.expect_response("**/fit/"):
+        pass
+    assert len(asked) < 4
+    page.reload()
+    expect(field).to_have_value("")
+
+
+def asked_of(page: Page) -> list[str]:
+    """Questions of what would fit, from now on."""
+    asked: list[str] = []
+    page.on("request", lambda one: asked.append(one.url) if one.url.endswith("/fit/") else None)
+    return asked

@@ -135,7 +135,7 @@ class _Through(ControlSocketScheduler):
             raise SchedulerRefused(self._scheduler.refuses.message, self._scheduler.refuses.code)
         self._scheduler.measured.append(preset)
 
-    def fit_edited(self, spec: LaunchSpec) -> FitAnswer:
+    def fit_edited(self, spec: LaunchSpec, *, ladders: bool = False) -> FitAnswer:
         """Not what it takes: that is the measure job's to find."""
         self._scheduler.edited.append(spec)
         return self.fit(spec.preset)

@@ -95,7 +95,7 @@ class FakeScheduler:
         self._ask("fit", preset)
         return self.fits
 
-    def fit_edited(self, spec: LaunchSpec) -> FitAnswer:
+    def fit_edited(self, spec: LaunchSpec, *, ladders: bool = False) -> FitAnswer:
         self._ask("fit_edited", spec)
         return self.fits
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,10 @@ from django.urls import reverse
 
 from models_registry.models import Preset
 from models_registry.ports import (
+    DeviceRoom,
     FitAnswer,
+    FitLadders,
+    FitStep,
     Fitting,
     PresetStatus,
     Running,
@@ -36,7 +40,7 @@ GIB = 1 << 30
 PARTLY = Fitting("partial", {"CUDA0": 12}, 8192, {"CUDA0": 3 * GIB, "Host": GIB}, ["other"], True)
 WHOLE = Fitting("whole", {"CUDA0": 31}, 32768, {"CUDA0": 5 * GIB})
 ANSWER = FitAnswer("first", False, PARTLY, WHOLE)
-HTMX = {"HX-Request": "true"}
+FETCHED = {"X-Requested-With": "fetch"}
 
 
 @pytest.fixture(autouse=True)
@@ -116,7 +120,7 @@ def test_the_form_is_asked_about_as_it_stands_and_nothing_is_saved(
     before = Preset.objects.values().get()
 
     part = admin_client.post(
-        url_of(preset), sent(preset, ctx_size="65536", placement="now"), headers=HTMX
+        url_of(preset), sent(preset, ctx_size="65536", placement="now"), headers=FETCHED
     ).content.decode()
 
     [(_, spec)] = [asked for asked in scheduler.asked if asked[0] == "fit_edited"]
@@ -141,12 +145,12 @@ def test_a_form_with_faults_tells_them_and_asks_nobody(
     admin_client: Client, preset: Preset, scheduler: FakeScheduler
 ) -> None:
     part = admin_client.post(
-        url_of(preset), sent(preset, parallel="0", cache_type_k=EVIL), headers=HTMX
+        url_of(preset), sent(preset, parallel="0", cache_type_k=EVIL), headers=FETCHED
     ).content.decode()
 
     assert "Correct the form first:" in part
-    assert "<li>Slots: " in part
-    assert "K cache type: " in part
+    assert ">Slots: parallel: takes a whole number" in part
+    assert '<li data-field="cache_type_k" data-text="' in part
     assert EVIL not in part
     assert scheduler.times("fit_edited") == 0
 
@@ -158,7 +162,7 @@ def test_a_form_that_is_older_than_the_preset_says_so(
     preset.threads = 2
     preset.save()
 
-    part = admin_client.post(url_of(preset), form, headers=HTMX).content.decode()
+    part = admin_client.post(url_of(preset), form, headers=FETCHED).content.decode()
 
     assert "While this page was open" in part
     assert scheduler.times("fit_edited") == 0
@@ -170,7 +174,7 @@ def test_a_new_preset_is_asked_about_before_it_is_saved(
     form = sent(preset, name="second", seen_version="0")
 
     page = admin_client.get("/admin/models_registry/preset/add/").content.decode()
-    part = admin_client.post(NEW, form, headers=HTMX).content.decode()
+    part = admin_client.post(NEW, form, headers=FETCHED).content.decode()
 
     assert f'formaction="{NEW}"' in page
     assert "8,192 tokens" in part
@@ -183,7 +187,7 @@ def test_a_file_that_has_gone_is_told(
 ) -> None:
     Path(preset.model_file.path).unlink()
 
-    part = admin_client.post(url_of(preset), sent(preset), headers=HTMX).content.decode()
+    part = admin_client.post(url_of(preset), sent(preset), headers=FETCHED).content.decode()
 
     assert "first cannot be started: " in part
     assert scheduler.times("fit_edited") == 0
@@ -233,3 +237,36 @@ def test_the_command_line_says_what_the_grant_adds_to_it(
     page = opened(admin_client, preset)
 
     assert "At each start the ledger adds what it grants: <code>--ctx-size</code>" in page
+
+
+STEPS = FitLadders(
+    contexts=[
+        FitStep(4096, {"CUDA0": 2 * GIB}, now=True, empty=True),
+        FitStep(8192, {"CUDA0": 4 * GIB}, now=False, empty=True),
+        FitStep(16384, {"CUDA0": 9 * GIB}, now=False, empty=False),
+    ],
+    layers=[FitStep(0, {}, True, True), FitStep(31, {"CUDA0": 5 * GIB}, False, True)],
+    rooms=[DeviceRoom("CUDA0", 10 * GIB, 3 * GIB, 8 * GIB)],
+)
+
+
+def test_each_context_stands_against_the_memory_of_each_device(
+    admin_client: Client, preset: Preset, scheduler: FakeScheduler
+) -> None:
+    scheduler.fits = replace(ANSWER, ladders=STEPS)
+
+    part = admin_client.post(url_of(preset), sent(preset), headers=FETCHED).content.decode()
+
+    assert (
+        '<input type="range" id="corral-context" form="" min="0" max="2" step="1" value="1">'
+        in part
+    )
+    assert 'class="outside" style="width: 20.000%"' in part
+    assert 'class="others" style="width: 50.000%"' in part
+    assert '<tr data-key="8192" data-at="8192" aria-current="true">' in part
+    assert 'data-percent="90.000" data-over>CUDA0 9,216.0 MiB' in part
+    assert "The largest context that fits now: 4,096." in part
+    assert "The largest with all other models gone: 8,192." in part
+    assert "With 16,384 tokens CUDA0 lacks 1,024.0 MiB." in part
+    assert "fits when others make way" in part
+    assert "31 layers" in part

@@ -9,7 +9,7 @@ import pytest
 from scheduler.core.events import Requested
 from scheduler.core.planner import Planner
 from scheduler.core.values import Config, Kind, Priority
-from scheduler.protocol import Fit, FitAnswer, Keep, OwnNames, Refused, Unload
+from scheduler.protocol import Fit, FitAnswer, Keep, Ladder, OwnNames, Refused, Unload
 from scheduler.runtime.record import Decided
 
 from .standing_in import preset, staged, until
@@ -361,3 +361,43 @@ async def test_what_is_no_shape_is_refused_and_ends_nothing(shape):
         assert isinstance(refusal, Refused)
         assert refusal.code == "invalid_request"
         assert (await stage.ask("a").run()).spec.preset == "a"
+
+
+OPEN = {
+    "form": "open", "contexts": [1024, 2048],
+    "layers": [{"weights": 8, "cache": [1, 2], "largest": 8}],
+    "devices": ["CUDA0"], "file": "", "mapped": [8, 0], "device_compute": [1, 1],
+    "host_compute": [[0, 0], [0, 0]], "spread_compute": [[], []], "host_fixed": 0,
+    "first_device_fixed": [], "receiving": [], "measured": [], "unreported": 0,
+}  # fmt: skip
+FIXED = {"form": "fixed", "sizes": [{"context": 0, "need": {"own": {"Host": 4}}}], "unreported": 0}
+
+
+async def test_with_a_ladder_it_tells_what_other_contexts_would_take():
+    async with staged(preset("a")) as stage:
+        answers: list[FitAnswer | Refused] = []
+        ladder = Ladder(OPEN, 2048, {"CUDA0": 9}, [{}, {"CUDA0": 1}])
+        stage.operations.fit(Fit(1, "new", FIXED, ladder=ladder), answers.append)
+        await stage.owner.caught_up()
+        [answer] = answers
+
+        assert isinstance(answer, FitAnswer)
+        assert answer.ladders is not None
+        contexts, layers = answer.ladders.contexts, answer.ladders.layers
+        assert [(step.at, step.bytes) for step in contexts] == [
+            (1024, {"CUDA0": 10}),
+            (2048, {"CUDA0": 11}),
+        ]
+        assert [(step.at, step.bytes) for step in layers] == [(0, {"Host": 10}), (1, {"CUDA0": 11})]
+
+
+@pytest.mark.parametrize("shape", [FIXED, {}, {**OPEN, "contexts": []}])
+async def test_a_ladder_of_no_open_shape_is_refused(shape):
+    async with staged(preset("a")) as stage:
+        answers: list[FitAnswer | Refused] = []
+        stage.operations.fit(Fit(1, "new", FIXED, ladder=Ladder(shape)), answers.append)
+        await stage.owner.caught_up()
+        [refusal] = answers
+
+        assert isinstance(refusal, Refused)
+        assert "the ladder's shape" in refusal.message

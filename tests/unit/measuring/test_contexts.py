@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.measuring.contexts import contexts_of
+from scheduler.measuring.contexts import contexts_of, ladder_of_contexts
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,20 @@ def test_nothing_gets_more_than_the_model_knows(
 
 def test_a_cap_below_the_smallest_context_is_the_context() -> None:
     assert contexts_of({"parallel": "2"}, per_slot=1024, trained=8192) == (2048,)
+
+
+@pytest.mark.parametrize(
+    ("options", "trained", "expected"),
+    [
+        ({}, 4096, (512, 1024, 2048, 4096)),
+        ({"parallel": "2"}, 2048, (1024, 2048, 4096)),
+        ({"parallel": "2", "kv-unified": "true"}, 2048, (512, 1024, 2048)),
+        ({"ctx-size": "3000"}, 2048, (512, 1024, 2048, 3000)),
+        ({"ctx-size": "0"}, 1024, (512, 1024)),
+        ({}, 100, (256,)),
+    ],
+)
+def test_people_choose_among_all_that_the_model_knows(
+    options: dict[str, str], trained: int, expected: tuple[int, ...]
+) -> None:
+    assert ladder_of_contexts(options, trained=trained) == expected

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from scheduler.measuring.placement import EVERY_LAYER, gpu_layers, placed
+from scheduler.measuring.placement import EVERY_LAYER, divided, gpu_layers, placed
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,22 @@ def test_short_options_are_patterns_too(
 
 def test_nothing_set_places_nothing() -> None:
     assert placed({"cpu-moe": "false", "n-cpu-moe": "0"}) == []
+
+
+@pytest.mark.parametrize(
+    ("count", "options", "layers"),
+    [
+        (5, {}, {"CUDA0": 3, "CUDA1": 2}),
+        (0, {}, {}),
+        (8, {"tensor-split": "3,1"}, {"CUDA0": 6, "CUDA1": 2}),
+        (8, {"tensor-split": "0/1"}, {"CUDA1": 8}),
+        (8, {"tensor-split": "x"}, {"CUDA0": 4, "CUDA1": 4}),
+        (8, {"split-mode": "none"}, {"CUDA0": 8}),
+        (8, {"split-mode": "none", "main-gpu": "1"}, {"CUDA1": 8}),
+        (8, {"split-mode": "none", "main-gpu": "7"}, {"CUDA0": 8}),
+    ],
+)
+def test_layers_are_divided_as_the_options_say(
+    count: int, options: dict[str, str], layers: dict[str, int]
+) -> None:
+    assert divided(count, ("CUDA0", "CUDA1"), options) == layers
