@@ -2,7 +2,7 @@
 
 python -m benchmarks [proxy_overhead] [swap_time] [rival_swaps] [start_options]
                      [returning_conversation] [decision_time] [starvation] [indexing]
-                     [metrics_scrape]
+                     [metrics_scrape] [footprint]
                      [--rounds 5] [--seconds 2]
 """
 
@@ -27,6 +27,7 @@ QUESTIONS = (
     "starvation",
     "indexing",
     "metrics_scrape",
+    "footprint",
 )
 RESULTS = Path(__file__).resolve().parent / "results.md"
 

@@ -45,6 +45,7 @@ PACE_MS = 20
 CHART = "proxy_overhead.svg"
 DIRECT, BARE, ROUTER = "the child itself", "bare pass-through, uvicorn", "llama.cpp's router"
 UVICORN, DAPHNE = "Corral", "Corral, daphne"
+TWO = "Corral, 2 web processes"
 
 
 def section(folder: Path, scope: Scope) -> str:
@@ -100,6 +101,8 @@ def _subjects(folder: Path, child: str) -> Iterator[list[Subject]]:
             name: stack.enter_context(corral(folder / server, child, *options, server=server))
             for name, server in ((UVICORN, "uvicorn"), (DAPHNE, "daphne"))
         }
+        workers = ("--web-workers", "2")
+        under[TWO] = stack.enter_context(corral(folder / "two", child, *options, *workers))
         command = ChildCommand.of(under[UVICORN].child_of("alpha"))
         fresh = child != "stand-in"
         yield [
@@ -166,7 +169,7 @@ def _text(child: str, samples: Samples, subjects: Sequence[Subject], asked: Sequ
                 *[[s.name, *_row(samples, s.name, names, _rate)] for s in subjects],
                 *[
                     [f"{ours} / {title}", *_ratios(samples, ours, other, names)]
-                    for ours in (UVICORN, DAPHNE)
+                    for ours in (UVICORN, DAPHNE, TWO)
                     for title, other in (("bare", BARE), ("direct", DIRECT), ("router", ROUTER))
                 ],
             ],

@@ -83,8 +83,12 @@ def corral(
 
 
 def corral_subject(name: str, running: Gateway) -> Subject:
-    roles = {each: each for each in ("web", "scheduler", "jobs", "child")}
-    pids = {name: [p.pid for p in running.processes(role)] for name, role in roles.items()}
+    """Several web processes are told apart."""
+    roles = ("web", "scheduler", "jobs", "child")
+    pids = {role: [p.pid for p in running.processes(role)] for role in roles}
+    if len(pids["web"]) > 1:
+        apart = {f"web {number}": [pid] for number, pid in enumerate(sorted(pids.pop("web")), 1)}
+        pids = apart | pids
     return Subject(name, running.client.port, running.key, pids=pids)
 
 
