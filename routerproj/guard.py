@@ -147,7 +147,7 @@ class Guard:
             except Refused as error:
                 logger.info("WebSocket refused: %s", error.message)
                 await receive()
-                await _refuse_socket(scope, send, error, identifier)
+                await refuse_socket(scope, send, error, identifier)
                 return
             await self._application(_clean(scope, identifier), receive, send)
         except AnswerCut as cut:
@@ -287,7 +287,7 @@ def _tell_of(scope: Scope, method: str, status: int, begun: float) -> None:
     access_log.info("request", extra={**fields, "client": client})
 
 
-async def _refuse_socket(scope: Scope, send: Send, error: Refused, identifier: str) -> None:
+async def refuse_socket(scope: Scope, send: Send, error: Refused, identifier: str) -> None:
     with suppress(OSError):  # it has gone
         if not can_answer(scope):
             told = closing_for(error)

@@ -193,6 +193,7 @@ CORRAL_SPOOL_LIMIT = env.whole("CORRAL_SPOOL_LIMIT", default=16 << 30)
 """Of all those files together, per web process."""
 CORRAL_MAX_HEADERS = env.whole("CORRAL_MAX_HEADERS", default=16 << 10, least=1024)
 CORRAL_MAX_CONNECTIONS = env.whole("CORRAL_MAX_CONNECTIONS", default=2048, least=1)
+CORRAL_CONNECTIONS_PER_ADDRESS = env.whole("CORRAL_CONNECTIONS_PER_ADDRESS", default=512)
 """Per web process."""
 CORRAL_HEADER_TIMEOUT = env.seconds("CORRAL_HEADER_TIMEOUT", default=10.0, least=0.1)
 CORRAL_BODY_TIMEOUT = env.seconds("CORRAL_BODY_TIMEOUT", default=30.0, least=0.1)

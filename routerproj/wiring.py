@@ -15,6 +15,7 @@ from proxy.conf import proxy_config
 from proxy.consumers import GatewayApp
 from proxy.endpoints import PUBLIC
 from proxy.routing import is_gateway_path
+from routerproj.behind_proxies import BehindProxies
 from routerproj.cors import with_cors
 from routerproj.guard import Application, Guard, GuardConfig, Receive, Scope, Send
 from routerproj.ollama_port import OllamaPort
@@ -41,7 +42,10 @@ class Wiring:
         self._drained = False
         self._session_hosts = guard.django_hosts or ()
         routes = {"http": self._http, "websocket": self._websocket, "lifespan": self._lifespan}
-        guarded = Guard(ProtocolTypeRouter(routes), guard, is_gateway_path)
+        guarded: Application = Guard(ProtocolTypeRouter(routes), guard, is_gateway_path)
+        if settings.CORRAL_TRUSTED_PROXIES and settings.CORRAL_CONNECTIONS_PER_ADDRESS:
+            most = settings.CORRAL_CONNECTIONS_PER_ADDRESS
+            guarded = BehindProxies(guarded, most, settings.CORRAL_TRUSTED_PROXIES)
         self.application: Application = (
             guarded if ollama_port is None else OllamaPort(guarded, ollama_port)
         )

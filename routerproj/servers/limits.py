@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
+from models_registry.client_address import Network
+
 MAX_HEADER_FIELDS = 100
 LONGEST_PAUSE = 32767
 LONGEST_TIMEOUT = (1 << 31) - 1
@@ -22,7 +24,8 @@ class Limits:
     from the first byte of the next request; idle ones end after `keep_alive_seconds`, and those
     whose client takes nothing of an answer after `slow_reader_timeout_seconds`, and those whose
     client's machine does not even say that it is there after `dead_client_timeout_seconds`.
-    `max_message` is a WebSocket's."""
+    `max_message` is a WebSocket's. `max_per_address` are connections of one address, 0 without a
+    limit; those of this machine and of `proxies` are not counted, as they are of many."""
 
     max_headers: int
     header_timeout_seconds: float
@@ -32,6 +35,8 @@ class Limits:
     slow_reader_timeout_seconds: float
     max_message: int
     dead_client_timeout_seconds: float = 60.0
+    max_per_address: int = 0
+    proxies: tuple[Network, ...] = ()
 
 
 def limits_from_settings() -> Limits:
@@ -44,6 +49,8 @@ def limits_from_settings() -> Limits:
         slow_reader_timeout_seconds=settings.CORRAL_SLOW_READER_TIMEOUT,
         dead_client_timeout_seconds=settings.CORRAL_DEAD_CLIENT_TIMEOUT,
         max_message=settings.CORRAL_WEBSOCKET_MESSAGE,
+        max_per_address=settings.CORRAL_CONNECTIONS_PER_ADDRESS,
+        proxies=settings.CORRAL_TRUSTED_PROXIES,
     )
 
 

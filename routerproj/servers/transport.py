@@ -85,9 +85,12 @@ class LingeringTransport(asyncio.Transport):
         loop: asyncio.AbstractEventLoop,
         client_still_sends: Callable[[], bool],
         slow_reader_seconds: float,
+        left: Callable[[], None] = lambda: None,
     ) -> None:
+        """`left` is called once, when the connection is over."""
         super().__init__()
         self.raw = transport
+        self._left = left
         self.lingering = False
         self.reader = SlowReader(loop, transport, slow_reader_seconds)
         self._loop = loop
@@ -129,6 +132,8 @@ class LingeringTransport(asyncio.Transport):
         self._timer = self._loop.call_later(LINGER_SECONDS, self.raw.abort)
 
     def gone(self) -> None:
+        left, self._left = self._left, lambda: None
+        left()
         self.reader.stop()
         if self._timer is not None:
             self._timer.cancel()

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from functools import partial
 from typing import Any, ClassVar
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from proxy.watch import CLIENT_GONE
+from routerproj.addresses import TOO_MANY_OF_ADDRESS, Addresses, house_of, is_proxy
 from routerproj.refusals import on_the_wire, refusal
 from routerproj.servers.limits import MAX_HEADER_FIELDS, Limits
 from routerproj.servers.transport import LingeringTransport
@@ -28,9 +30,10 @@ class _Rejected(Exception):
 
 
 class LimitedHttpProtocol(HttpToolsProtocol):
-    """Subclassed once per server with its `limits`."""
+    """Subclassed once per server with its `limits` and what each of its `addresses` has open."""
 
     limits: ClassVar[Limits]
+    addresses: ClassVar[Addresses]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -44,26 +47,38 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._upgrade: bytes | None = None
         self._refusal: Refused | None = None
         self._refused = False
-        self._surplus = False
+        self._surplus = ""
         self._gone: asyncio.Future[None] = self.loop.create_future()
 
     # The connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        open_now = len(self.connections)
+        open_now, house = len(self.connections), self._house(transport)
         super().connection_made(
             LingeringTransport(
                 transport,
                 self.loop,
                 self.client_still_sends,
                 self.limits.slow_reader_timeout_seconds,
+                partial(self.addresses.take_back, house),
             )
         )
-        if open_now >= self.limits.max_connections + SPARE_CONNECTIONS:
+        over = self.addresses.count(house)
+        if max(over, open_now - self.limits.max_connections) > SPARE_CONNECTIONS:
             transport.abort()
             return
-        self._surplus = open_now >= self.limits.max_connections
+        if open_now >= self.limits.max_connections:
+            self._surplus = "too many connections are open: CORRAL_MAX_CONNECTIONS sets the limit"
+        elif over:
+            self._surplus = TOO_MANY_OF_ADDRESS
         self._arm()
+
+    def _house(self, transport: asyncio.Transport) -> str:
+        """What its connections are counted under; empty where they are not."""
+        peer = transport.get_extra_info("peername")
+        if not isinstance(peer, tuple) or is_proxy(str(peer[0]), self.limits.proxies):
+            return ""
+        return house_of(str(peer[0]))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._disarm()
@@ -87,13 +102,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             return
         self._unset_keepalive_if_required()
         if self._surplus:
-            self._refuse(
-                Refused(
-                    "too_many_connections",
-                    "too many connections are open: CORRAL_MAX_CONNECTIONS sets the limit",
-                    retry_after_seconds=1.0,
-                )
-            )
+            self._refuse(Refused("too_many_connections", self._surplus, retry_after_seconds=1.0))
             return
         if self._in_head:
             self._head_bytes += len(data)
@@ -288,4 +297,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
 
 def protocol_class(limits: Limits) -> type[LimitedHttpProtocol]:
-    return type("CorralHttpProtocol", (LimitedHttpProtocol,), {"limits": limits})
+    return type(
+        "CorralHttpProtocol",
+        (LimitedHttpProtocol,),
+        {"limits": limits, "addresses": Addresses(limits.max_per_address)},
+    )
