@@ -31,7 +31,8 @@ class Caller:
     """Whose request it is. `key` is the key's public id, or empty; a key of the settings has none,
     and `digest` instead. `aliases` are the key's own, `line` is the public id of the first key of a
     rotation. `allowed` says which models it may use. `user` is the name of the person whose key it
-    is, empty for a service. `limits` are those that may concern it, whatever it asks for."""
+    is, empty for a service. `limits` are those that may concern it, whatever it asks for.
+    `told_times`: each answer says how long it waited."""
 
     team: str
     key: str = ""
@@ -44,6 +45,7 @@ class Caller:
     key_name: str = ""
     line: str = ""
     limits: tuple[Limit, ...] = ()
+    told_times: bool = False
 
     @property
     def owner(self) -> str:

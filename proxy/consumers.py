@@ -56,6 +56,7 @@ from proxy.orphans import Orphans
 from proxy.own_answers import OwnAnswers
 from proxy.parsing import Parsing
 from proxy.permissions import refuse_without_scope
+from proxy.playground.session_keys import SESSION
 from proxy.queries import AWAY, database_away
 from proxy.readiness import Readiness
 from proxy.relay import AnswerCut, Reader, Relay
@@ -156,7 +157,7 @@ class GatewayApp:
             if endpoint.public:
                 caller = Caller("")
             else:
-                caller = await self._keys.identify(request.headers)
+                caller = await self._keys.identify(request.headers, scope.get(SESSION))
                 comes_from(caller.key, caller.team)
                 refuse_without_scope(caller, endpoint.kind)
             if endpoint.kind not in APART:

@@ -18,6 +18,7 @@ from proxy.keys import FORMAT, key_in, pepper, secret_digest
 from proxy.last_uses import LastUses
 from proxy.limits.rows import NO_ROWS, LimitRows, read_limits
 from proxy.models import DEFAULT_TEAM
+from proxy.playground.session_keys import AskKey
 from proxy.queries import DatabaseThread, Shared
 from proxy.scopes import OF_SETTINGS
 from scheduler.protocol import Refused
@@ -64,8 +65,10 @@ class KeyRing:
         self._look_up = Shared(self._reader, self._read, SPACING_SECONDS)
         self._last_uses = LastUses()
 
-    async def identify(self, headers: RawHeaders) -> Caller:
+    async def identify(self, headers: RawHeaders, by_session: AskKey | None = None) -> Caller:
         """Raises Refused: `invalid_api_key`, or `auth_unavailable` when the database fails."""
+        if by_session is not None:
+            return replace(await self._of_session(await by_session()), told_times=True)
         if self._no_auth:
             return Caller(DEFAULT_TEAM)  # who shares with nobody needs no policy, and no query
         key = key_in(headers)
@@ -118,6 +121,17 @@ class KeyRing:
         """What its key says at the last look, if that has it."""
         known = self._table.keys.get(caller.key)
         return caller if known is None else known.caller
+
+    async def _of_session(self, public_id: str) -> Caller:
+        """Of a key without a text, whose owner is known otherwise. Raises Refused."""
+        known = self._table.keys.get(public_id)
+        age = time.monotonic() - self._table.looked_at
+        if known is None or age > CACHE_SECONDS:
+            known = await self._newer(public_id, known if age < STALE_SECONDS else None)
+        if known is NOBODY or _expired(known):
+            raise Refused("permission_denied", "The playground is closed to you in this team.")
+        self._last_uses.note(public_id)
+        return self._table.limits.of(known.caller)
 
     def _fits(self, known: Known, secret: bytes) -> bool:
         """Takes the same time for a wrong id and a wrong secret."""

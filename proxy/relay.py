@@ -154,6 +154,8 @@ class Relay:
             rate=self._rate,
         )
         headers += self._said_of_content()
+        if self._meter.asking.caller.told_times:
+            headers.append(self._meter.times())
         self._watch.limit(self.config.slow_reader_timeout_seconds, Cause.SLOW_READER)
         self._started = True
         await self._reader.send(

@@ -71,6 +71,8 @@ def _as_long(old: ApiKey, now: datetime) -> datetime | None:
 
 
 def _refuse_what_has_ended(old: ApiKey) -> None:
+    if old.in_session:
+        raise ManagementRefused("conflict", f"{old} has no text that another could replace.")
     if old.revoked_at is not None:
         raise ManagementRefused("conflict", f"{old} is revoked: make a new key.")
     successor = old.successors.filter(revoked_at=None).first()

@@ -19,8 +19,13 @@ from routerproj.behind_proxies import BehindProxies
 from routerproj.cors import with_cors
 from routerproj.guard import Application, Guard, GuardConfig, Receive, Scope, Send
 from routerproj.ollama_port import OllamaPort
+from routerproj.playing import carried, is_carried
 from routerproj.socket_sessions import person_of
 from scheduler.heartbeat import Heartbeat
+
+
+def _is_gateways(path: str) -> bool:
+    return is_gateway_path(path) or is_carried(path)
 
 
 class Wiring:
@@ -42,7 +47,7 @@ class Wiring:
         self._drained = False
         self._session_hosts = guard.django_hosts or ()
         routes = {"http": self._http, "websocket": self._websocket, "lifespan": self._lifespan}
-        guarded: Application = Guard(ProtocolTypeRouter(routes), guard, is_gateway_path)
+        guarded: Application = Guard(ProtocolTypeRouter(routes), guard, _is_gateways)
         if settings.CORRAL_TRUSTED_PROXIES and settings.CORRAL_CONNECTIONS_PER_ADDRESS:
             most = settings.CORRAL_CONNECTIONS_PER_ADDRESS
             guarded = BehindProxies(guarded, most, settings.CORRAL_TRUSTED_PROXIES)
@@ -85,6 +90,9 @@ class Wiring:
         if path in PUBLIC:  # which say more to a person in the admin
             scope = {**scope, PERSON: partial(person_of, scope, self._session_hosts)}
         gateway = is_gateway_path(path)
+        if not gateway and (by_session := carried(scope, self._session_hosts)) is not None:
+            await self._gateway(by_session, receive, send)  # never for pages of other origins
+            return
         await (self._gateway_http if gateway else self._django)(scope, receive, send)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:

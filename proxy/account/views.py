@@ -181,7 +181,11 @@ def _visible(user: User, public_id: str) -> ApiKey:
 
 
 def _may_rotate(user: User, key: ApiKey) -> bool:
-    return key.user in (None, user) and (user.is_superuser or OF_SUPERUSERS.isdisjoint(key.scopes))
+    return (
+        not key.in_session
+        and key.user in (None, user)
+        and (user.is_superuser or OF_SUPERUSERS.isdisjoint(key.scopes))
+    )
 
 
 def _memberships(user: User) -> list[Membership]:

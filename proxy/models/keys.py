@@ -83,6 +83,12 @@ class ApiKey(models.Model):
         help_text="The names of presets or aliases that it may use, of those that its team may: "
         '["qwen*", "smollm2"]. Empty: all.',
     )
+    in_session = models.BooleanField(
+        "of the playground",
+        default=False,
+        editable=False,
+        help_text="It has no text: its owner's sessions use it, in the playground.",
+    )
     revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
     last_used_at = models.DateTimeField(
         null=True, blank=True, editable=False, help_text="Exact to a minute."
@@ -96,6 +102,13 @@ class ApiKey(models.Model):
     class Meta:
         verbose_name = "API key"
         ordering = ["team__name", "name", "public_id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["user", "team"],
+                condition=Q(in_session=True),
+                name="one_key_of_sessions_in_a_team",
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.name} (ck_{self.public_id}_…)"

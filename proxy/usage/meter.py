@@ -163,6 +163,11 @@ class Meter:
             self._first = self._since(self._began)
         self._status, self._stream = answer.status, answer.is_stream
 
+    def times(self) -> tuple[bytes, bytes]:
+        """How long it has waited for a slot, and how long of that for a load, as a header."""
+        queue, load = (1000 * (each or 0.0) for each in (self._queue_wait, self._load_wait))
+        return b"server-timing", b"queue;dur=%.1f, load;dur=%.1f" % (queue, load)
+
     def opens_conversation(self, owner: str, id: str) -> None:
         """Its stream is granted, and goes on when this process is killed."""
         assert self._lease is not None

@@ -1,0 +1,1 @@
+"""The playground: people chat with the models of their teams, by their session."""
