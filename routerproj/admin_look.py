@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from django.templatetags.static import static
 from django.urls import reverse_lazy
 from django.utils.functional import lazy
+from django.utils.translation import gettext_lazy as _
 
 _static = lazy(static, str)  # the apps that serve files are not loaded yet
 
@@ -58,7 +59,11 @@ UNFOLD: dict[str, Any] = {
         }
     },
     "ACCOUNT": {
-        "navigation": [{"title": "Your keys and usage", "link": reverse_lazy("account:home")}]
+        "navigation": [
+            {"title": _("Your keys and usage"), "link": reverse_lazy("account:home")},
+            {"title": _("Playground"), "link": reverse_lazy("account:playground")},
+            {"title": _("Connect a client"), "link": reverse_lazy("account:connect")},
+        ]
     },
     "SIDEBAR": {
         "show_search": True,
@@ -74,6 +79,16 @@ UNFOLD: dict[str, Any] = {
                         "permission": lambda request: request.user.has_perm(
                             "scheduler.view_instancerecord"
                         ),
+                    },
+                    {
+                        "title": _("Playground"),
+                        "icon": "forum",
+                        "link": reverse_lazy("account:playground"),
+                    },
+                    {
+                        "title": _("Connect a client"),
+                        "icon": "cable",
+                        "link": reverse_lazy("account:connect"),
                     },
                 ],
             },

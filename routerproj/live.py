@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
+from proxy.first_steps.steps import steps_of
 from proxy.models import UsageRecord
 from scheduler.live_page.views import may_look
 
@@ -30,5 +32,11 @@ def answer_speeds() -> dict[str, float]:
 
 
 def home(request: HttpRequest) -> HttpResponse:
-    """Whoever may look at it gets the live page first."""
-    return redirect("live:page" if may_look(request) else "admin:index")
+    """Whoever may look at it gets the live page first, and before anything was ever served the
+    steps that lead there; members get what is theirs."""
+    user = request.user
+    if may_look(request):
+        assert isinstance(user, User)
+        return redirect("live:page" if steps_of(user).all else "account:connect")
+    is_member = user.is_authenticated and not user.is_staff
+    return redirect("account:home" if is_member else "admin:index")

@@ -11,6 +11,7 @@ from django.urls import include, path
 from proxy.account import urls as account
 from routerproj.api import urls as management
 from routerproj.live import answer_speeds, home
+from routerproj.waiting import waiting
 from scheduler.live_page.views import live_urls
 
 handler404 = "routerproj.not_found.not_found"
@@ -18,10 +19,11 @@ handler500 = "routerproj.broken.broken"
 
 has_sign_on = settings.CORRAL_OIDC is not None and not settings.PAGELESS
 sign_on = import_module("routerproj.sign_on.urls").urlpatterns if has_sign_on else []
+playing = [path("playground/waiting/<str:request_id>/", waiting, name="waiting")]
 
 urlpatterns = [
     path("", home, name="home"),
-    path("account/", include(([*account.urlpatterns, *sign_on], account.app_name))),
+    path("account/", include(([*account.urlpatterns, *playing, *sign_on], account.app_name))),
     path("admin/live/", include((live_urls(answer_speeds), "live"))),
     path("admin/", admin.site.urls),
     path("router/api/", management),

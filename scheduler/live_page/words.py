@@ -113,9 +113,13 @@ def kind_told(kind: str, reason: str = "") -> str:
     return str(_KINDS.get(kind, kind.replace("_", " ")))
 
 
+def holdup_words(holdup: str) -> str:
+    return str(_HELD_UP[holdup])
+
+
 def holdup_told(entry: QueueEntry) -> str:
     """What an entry waits for, with who makes way and when."""
-    words = str(_HELD_UP[entry.holdup]) if entry.holdup else ""
+    words = holdup_words(entry.holdup) if entry.holdup else ""
     victims = ", ".join(victim.preset for victim in entry.victims)
     if victims:
         words += "; " + _("%(victims)s makes way") % {"victims": victims}

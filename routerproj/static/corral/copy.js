@@ -8,5 +8,5 @@ document.addEventListener("click", async (event) => {
         getSelection().selectAllChildren(document.getElementById(button.dataset.of));
         document.execCommand("copy");
     }
-    button.textContent = "Copied";
+    button.textContent = button.dataset.copied || "Copied";
 });

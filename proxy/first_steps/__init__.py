@@ -1,0 +1,1 @@
+"""From nothing to a first answer: a model, a key, a client."""
