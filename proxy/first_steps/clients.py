@@ -25,6 +25,11 @@ class Client:
 def clients(base: str, key: str, model: str) -> list[Client]:
     """`base` is the gateway's address without a path, as the reader's browser has it."""
     quoted = json.dumps(model, ensure_ascii=False)
+    return [*_written(base, key, quoted), *_set_up(base, key, model, quoted)]
+
+
+def _written(base: str, key: str, quoted: str) -> list[Client]:
+    """In a shell or a program of one's own. `quoted` is the model, in quotes."""
     return [
         Client(
             "curl",
@@ -56,6 +61,12 @@ const answer = await client.chat.completions.create({{
 }});
 console.log(answer.choices[0].message.content);""",
         ),
+    ]
+
+
+def _set_up(base: str, key: str, model: str, quoted: str) -> list[Client]:
+    """Programs that are there, and how they are told."""
+    return [
         Client(
             "Open WebUI",
             f"""OPENAI_API_BASE_URL={base}/v1

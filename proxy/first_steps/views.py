@@ -52,6 +52,11 @@ class FirstKeyForm(forms.Form):
         for each in self.fields.values():
             each.widget.attrs["class"] = "corral-search"
 
+    def clean(self) -> dict[str, Any]:
+        if self.fields["team"].widget.is_hidden and (problems := self.errors.get("team")):
+            self.add_error(None, list(problems))  # nobody sees it there
+        return self.cleaned_data
+
     def key(self, user: User) -> ApiKey:
         """Unsaved."""
         team = self._teams[self.cleaned_data["team"]]

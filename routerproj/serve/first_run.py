@@ -24,7 +24,7 @@ from models_registry.sources.reading import Places
 from models_registry.tables import missing_migrations
 from models_registry.validation import file_problem
 from proxy.keys import create_key
-from proxy.models import FOR_MEMBERS, ApiKey
+from proxy.models import DEFAULT_TEAM, FOR_MEMBERS, ApiKey, Membership, Team
 from routerproj.database_checks import check_database
 from routerproj.serve.fetching import offer_or_fetch
 
@@ -74,7 +74,9 @@ def first_credentials() -> Credentials | None:
         if users.objects.exists():
             return None
         password = secrets.token_urlsafe(15)
-        users.objects.create_superuser(ACCOUNT, password=password)
+        admin = users.objects.create_superuser(ACCOUNT, password=password)
+        team, _ = Team.objects.get_or_create(name=DEFAULT_TEAM)
+        Membership.objects.create(user=admin, team=team, role=Membership.Role.LEAD)
         api_key = "" if ApiKey.objects.exists() else create_key(KEY_NAME, scopes=FOR_MEMBERS)
     return Credentials(ACCOUNT, password, api_key)
 

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client
+from django.utils import timezone
+
+from proxy.keys import create_key
+from proxy.models import UsageRecord
+
+from .registry_rows import make_model_file, make_preset
 
 
 def test_a_browser_is_sent_from_the_root_to_the_admin(client: Client) -> None:
@@ -12,8 +21,24 @@ def test_a_browser_is_sent_from_the_root_to_the_admin(client: Client) -> None:
     assert (answer.status_code, answer.headers["Location"]) == (302, "/admin/")
 
 
-def test_who_may_look_at_the_live_page_is_sent_there(admin_client: Client) -> None:
+def test_who_may_look_at_the_live_page_is_sent_to_the_first_steps_until_these_are_done(
+    admin_client: Client, tmp_path: Path
+) -> None:
+    assert admin_client.get("/").headers["Location"] == "/account/connect/"
+
+    make_preset("alpha", make_model_file(tmp_path / "a.gguf"))
+    key = create_key("laptop")[3:11]
+    assert admin_client.get("/").headers["Location"] == "/account/connect/"
+    UsageRecord.objects.create(record="1", at=timezone.now(), key=key, upstream=True)
+
     assert admin_client.get("/").headers["Location"] == "/admin/live/"
+
+
+@pytest.mark.django_db
+def test_a_member_is_sent_to_what_is_theirs(client: Client) -> None:
+    client.force_login(User.objects.create_user("mia"))
+
+    assert client.get("/").headers["Location"] == "/account/"
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT"])

@@ -1,6 +1,11 @@
 from __future__ import annotations
 
+import re
+
 import pytest
+
+from proxy.callers import Caller
+from proxy.headers import RawHeaders
 
 from .asking import Exchange, chat
 from .fakes import Connection, Received
@@ -166,3 +171,25 @@ async def test_the_scheduler_knows_a_request_by_the_id_that_its_client_got(house
     ids = [exchange.header(b"x-request-id").decode() for exchange in (chosen, given)]
     assert [asked.request for asked in h.scheduler.asked] == ids
     assert ids[0] == "mine-1"
+
+
+class OneCaller:
+    """In place of the key ring: whoever asks is this one."""
+
+    def __init__(self, *, told_times: bool) -> None:
+        self._caller = Caller("builders", "aaaaaaaa", told_times=told_times)
+
+    async def identify(self, headers: RawHeaders, by_session: object = None) -> Caller:
+        return self._caller
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("told_times", [True, False])
+async def test_only_the_playgrounds_answers_say_how_long_they_waited(house, told_times):
+    async with house(answers, keys=OneCaller(told_times=told_times)) as h:
+        exchange = await Exchange(h.app, body=chat()).end()
+
+    said = dict(exchange.headers).get(b"server-timing", b"").decode()
+    assert bool(re.fullmatch(r"queue;dur=[0-9.]+, load;dur=[0-9.]+", said)) is told_times

@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 ROWS = {
-    **{"A": 11, "B": 5, "C": 4, "D": 3, "E": 5, "F": 5, "G": 6, "H": 3, "I": 3, "J": 5, "K": 4},
+    **{"A": 11, "B": 5, "C": 4, "D": 3, "E": 5, "F": 5, "G": 6, "H": 3, "I": 3, "J": 6, "K": 4},
     "L": 2,
 }
 REASONS = re.compile(r"\b(Not|Risk)\b")

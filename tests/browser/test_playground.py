@@ -1,0 +1,295 @@
+"""The playground in use: by keyboard, with two models, stopped, with tools, as code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.support.browsing import PASSWORD, Desk
+from tests.support.gateway import Gateway
+from tests.support.polling import eventually
+from tests.support.prepared import rows
+from tests.support.reading_colours import poor_contrasts
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+CHAT = "**/account/playground/teams/*/v1/chat/completions"
+CASES = Path(__file__).with_name("markdown_cases.json")
+RENDERED = """
+async (texts) => {
+    const { render } = await import("/static/corral/playground/markdown.js");
+    return texts.map((text) => {
+        const made = document.createElement("div");
+        made.append(render(text));
+        return made.innerHTML;
+    });
+}
+"""
+RAN = "window.ran"
+RECORDS = "SELECT request_id FROM proxy_usagerecord WHERE user = 'mia' AND key_name = 'playground'"
+
+
+def opened(desk: Desk, *, name: str = "mia", width: int = 1280) -> Page:
+    page = desk.page(width=width)
+    page.goto("/account/playground/")
+    page.get_by_label("Username").fill(name)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("heading", name="Playground", exact=True)).to_be_visible()
+    expect(page.get_by_label("Model", exact=True).locator("option")).not_to_have_count(0)
+    return page
+
+
+def setting(page: Page, name: str, value: str) -> None:
+    if not page.get_by_label("System prompt").is_visible():
+        page.get_by_text("System prompt, sampling, tools").click()
+    page.get_by_label(name).fill(value)
+
+
+def say(page: Page, text: str) -> None:
+    page.get_by_label("Message", exact=True).fill(text)
+    page.keyboard.press("Enter")
+
+
+def streamed(*deltas: dict[str, Any], finish: str = "stop") -> str:
+    chunks: list[Any] = [{"choices": [{"delta": delta}]} for delta in deltas]
+    chunks.append({"choices": [{"delta": {}, "finish_reason": finish}]})
+    chunks.append({"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 7}})
+    return "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
+
+
+def answers(page: Page, *bodies: tuple[int, str]) -> list[Any]:
+    """Made up, in this order; returns what is asked."""
+    asked: list[Any] = []
+
+    def answer(route: Route) -> None:
+        status, body = bodies[len(asked)]
+        asked.append(route.request.post_data_json)
+        kind = "text/event-stream" if status == 200 else "application/json"
+        route.fulfill(status=status, content_type=kind, body=body)
+
+    page.route(CHAT, answer)
+    return asked
+
+
+def test_a_member_chats_by_keyboard_and_it_counts_as_theirs(desk: Desk) -> None:
+    page = opened(desk)
+    setting(page, "Most tokens", "12")
+    setting(page, "Temperature", "0")
+    page.get_by_label("Model", exact=True).select_option("alpha")
+
+    say(page, "Name three animals.")
+
+    side = page.get_by_role("region", name="alpha")
+    expect(side.get_by_text("Tokens written")).to_be_visible()
+    expect(side.get_by_text("at the limit of tokens")).to_be_visible()
+    figures = side.locator("[data-figures]").inner_text()
+    for name in ("To the first token", "Of that in the queue", "Tokens per second"):
+        assert name in figures
+    expect(page.get_by_label("Message", exact=True)).to_have_value("")
+    say(page, "And one more.")
+    expect(side.get_by_role("listitem")).to_have_count(4)
+    expect(page.get_by_role("button", name="Send", exact=True)).to_be_enabled()
+    eventually(lambda: len(rows(desk.gateway.var, RECORDS)) >= 2, "both are recorded as hers")
+    page.goto("/account/")
+    expect(page.get_by_text("of your sessions, in the playground")).to_be_visible()
+
+
+def test_stopping_frees_the_slot_and_keeps_what_was_written(desk: Desk) -> None:
+    page = opened(desk)
+    page.get_by_label("Model", exact=True).select_option("slow")
+    say(page, "Go on and on.")
+    expect(page.get_by_text("Answering")).to_be_visible()
+
+    page.keyboard.press("Escape")
+
+    expect(page.get_by_text("Stopped.")).to_be_visible()
+    eventually(lambda: desk.gateway.instance_of("slow")["leases"] == 0, "the slot is free again")
+    expect(page.get_by_role("button", name="Stop")).not_to_be_visible()
+
+
+@pytest.fixture
+def taking_turns(running: Gateway) -> Iterator[None]:
+    """Only one of `alpha` and `slow` at a time, and `slow` is loaded."""
+    running.unload_all()
+    running.django(
+        "from models_registry.models import Group, Preset\n"
+        "group = Group.objects.create(name='one of them', one_at_a_time=True)\n"
+        "for preset in Preset.objects.filter(name__in=('slow', 'alpha')):\n"
+        "    preset.group = group\n    preset.save()"
+    )
+    running.control("load", preset="slow", wait=True)
+    yield
+    running.unload_all()
+    running.django(
+        "from models_registry.models import Group\nGroup.objects.get(name='one of them').delete()"
+    )
+
+
+def test_two_models_answer_one_prompt_and_who_waits_is_told_why(
+    taking_turns: None, desk: Desk
+) -> None:
+    page = opened(desk)
+    page.get_by_label("Model", exact=True).select_option("slow")
+    page.get_by_label("Compare with").select_option("alpha")
+    setting(page, "Most tokens", "250")
+
+    say(page, "Both of you.")
+
+    expect(page.get_by_text("place 1 for this model")).to_be_visible()
+    for name in ("slow", "alpha"):
+        expect(page.get_by_role("region", name=name).get_by_text("Tokens written")).to_be_visible()
+
+
+def test_a_tools_call_is_shown_and_its_result_goes_back(desk: Desk) -> None:
+    page = opened(desk)
+    call = {"index": 0, "id": "c1", "type": "function"}
+    asked = answers(
+        page,
+        (
+            200,
+            streamed(
+                {"reasoning_content": "It asks for the weather."},
+                {"tool_calls": [{**call, "function": {"name": "weather", "arguments": ""}}]},
+                {"tool_calls": [{"index": 0, "function": {"arguments": '{"city": "Bern"}'}}]},
+                finish="tool_calls",
+            ),
+        ),
+        (200, streamed({"content": "It is **sunny**."})),
+    )
+    setting(page, "Tools", "[{")
+    say(page, "How is the weather?")
+    expect(page.get_by_text("This is no JSON")).to_be_visible()
+    tools = [{"type": "function", "function": {"name": "weather"}}]
+    setting(page, "Tools", json.dumps(tools))
+    page.get_by_role("button", name="Send", exact=True).click()
+
+    expect(page.get_by_text("Calls weather")).to_be_visible()
+    expect(page.get_by_text('"city": "Bern"')).to_be_visible()
+    expect(page.get_by_text("It asks for the weather.")).not_to_be_visible()
+    page.get_by_text("Reasoning").click()
+    expect(page.get_by_text("It asks for the weather.")).to_be_visible()
+    page.get_by_label("Result of weather").fill("sunny")
+    page.get_by_role("button", name="Send the results").click()
+
+    expect(page.locator(".pg-text strong")).to_have_text("sunny")
+    assert asked[0]["tools"] == tools
+    assert [each["role"] for each in asked[1]["messages"]] == ["user", "assistant", "tool"]
+    assert asked[1]["messages"][2] == {"role": "tool", "tool_call_id": "c1", "content": "sunny"}
+
+
+def test_an_error_says_what_to_do_and_is_tried_again(desk: Desk) -> None:
+    page = opened(desk)
+    refusal = json.dumps({"error": {"message": "Load less, or try later.", "code": "queue_full"}})
+    broken = 'data: {"error": {"message": "The model died.", "code": "model_died"}}\n\n'
+    asked = answers(
+        page,
+        (503, refusal),
+        (200, broken),
+        (200, "data: {}\n\n"),
+        (200, streamed({"content": "x"})),
+    )
+
+    say(page, "Hello")
+    for told in ("Load less, or try later.", "The model died.", "broke off before its end"):
+        expect(page.get_by_role("alert").filter(has_text=told)).to_be_visible()
+        page.get_by_role("button", name="Try again").click()
+
+    expect(page.get_by_text("by itself")).to_be_visible()
+    assert all(each == asked[0] for each in asked)
+    desk.complaints[:] = [each for each in desk.complaints if "503" not in each]
+
+
+def test_markup_in_an_answer_is_text_and_markdown_is_shown(desk: Desk) -> None:
+    page = opened(desk)
+    cases = json.loads(CASES.read_text())
+
+    found = page.evaluate(RENDERED, [each["text"] for each in cases])
+
+    for case, html in zip(cases, found, strict=True):
+        assert html == case["html"], case["text"]
+    assert page.evaluate(RAN) is None
+
+
+def test_odd_texts_are_rendered_to_their_end(desk: Desk) -> None:
+    page = opened(desk)
+    many = 60_000
+    texts = [
+        piece * (many // len(piece))
+        for piece in ("*a _b ", "[", "![", "[a](", "<", "`", "``` ", "> ", "- ", "|-|\n", "~", "**")
+    ]
+    texts += [
+        "`" + "``".join("`" * n for n in range(300)),
+        "#" + " " * many + "x",
+        "```" + " " * many + "`",
+    ]
+
+    assert len(page.evaluate(RENDERED, texts)) == len(texts)
+
+
+def test_the_code_sends_the_same_request(desk: Desk, tmp_path: Path) -> None:
+    page = opened(desk)
+    page.get_by_label("Model", exact=True).select_option("alpha")
+    setting(page, "Most tokens", "5")
+    setting(page, "Top-k", "3")
+    with page.expect_request(CHAT) as sent:
+        say(page, 'It\'s "odd" $HOME `x` \\ \U0001f40e\n</script>')
+    expect(page.get_by_text("at the limit of tokens")).to_be_visible()
+    page.get_by_role("button", name="As code").first.click()
+    code = page.locator("#pg-code-text")
+    expect(code).to_contain_text("curl")
+    curl = code.inner_text()
+    page.get_by_label("Python").check()
+    python = code.inner_text()
+    page.get_by_role("button", name="Copy").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+
+    environment = {**os.environ, "CORRAL_KEY": desk.gateway.key}
+    by_curl = _run(["bash", "-c", curl], environment)
+    by_python = _run(["python3", "-c", python], environment)
+
+    assert by_curl.rstrip().endswith("data: [DONE]")
+    assert by_python
+    body = curl.partition("<<'JSON'\n")[2].rpartition("\nJSON")[0]
+    assert json.loads(body) == sent.value.post_data_json
+    assert "ck_" not in curl + python
+
+
+def _run(command: list[str], environment: dict[str, str]) -> str:
+    import sys
+
+    command = [sys.executable if each == "python3" else each for each in command]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_staff_find_it_in_the_admin_and_join_a_team_first(desk: Desk) -> None:
+    page = desk.logged_in("bert")
+    page.get_by_role("link", name="Playground").first.click()
+    page.get_by_role("button", name="Join the team default").click()
+
+    expect(page.get_by_label("Model", exact=True).locator("option")).not_to_have_count(0)
+    expect(page.get_by_role("link", name="Presets").first).to_be_visible()
+
+
+def test_on_a_telephone_and_in_the_dark_it_can_be_read(desk: Desk) -> None:
+    page = opened(desk, width=360)
+    text = "# Title\n\nA `word`, [link](https://example.org).\n\n| a | b |\n|---|---|\n\n```\n"
+    answers(page, (200, streamed({"reasoning_content": "Hm."}, {"content": text + "x" * 300})))
+    say(page, "x" * 200)
+    expect(page.get_by_text("by itself")).to_be_visible()
+    setting(page, "Seed", "1")
+
+    sideways = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert page.evaluate(sideways) == 0
+    assert poor_contrasts(page, "#playground") == []
+    page.evaluate("document.documentElement.classList.add('dark')")
+    assert poor_contrasts(page, "#playground") == []
