@@ -3,7 +3,7 @@
 python -m benchmarks [proxy_overhead] [swap_time] [rival_swaps] [start_options]
                      [returning_conversation] [decision_time] [starvation] [indexing]
                      [metrics_scrape] [footprint]
-                     [--rounds 5] [--seconds 2]
+                     [--rounds 5] [--seconds 2] [--once]
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=default.seconds, help="of one load")
     parser.add_argument("--children", nargs="+", choices=default.children, default=default.children)
     parser.add_argument("--steps", type=int, default=default.steps, help="sizes of a sweep")
+    parser.add_argument("--once", action="store_true", help="does it work? No figure counts")
     parser.add_argument("--results", type=Path, default=RESULTS, help="the file that is rewritten")
     options = parser.parse_args()
     if unknown := set(options.questions) - set(QUESTIONS):
@@ -52,6 +53,7 @@ def main() -> None:
         tuple(options.children),
         options.steps,
         options.results.resolve().parent,
+        options.once,
     )
     with tempfile.TemporaryDirectory(prefix="corral-bench-") as name:
         folder = Path(name)

@@ -71,7 +71,7 @@ def _measured(sizes: Sequence[Size], scope: Scope) -> Mapping[Size, Rounds]:
     taken: dict[Size, dict[str, list[list[float]]]] = {
         size: {kind: [] for kind in KINDS} for size in planners
     }
-    for number in range(scope.rounds + 1):
+    for number in scope.numbers:
         for size, planner in planners.items():
             planner.taken.clear()
             planner.run(scope.seconds)

@@ -34,6 +34,16 @@ class Scope:
     """How many sizes a sweep goes through, the smallest first."""
     beside: Path = Path()
     """The folder of the results: charts go there too."""
+    once: bool = False
+    """Nothing is done twice: whether it works, not how fast it is."""
+
+    @property
+    def numbers(self) -> range:
+        """Of the rounds: 0 only warms up."""
+        return range(1, 2) if self.once else range(self.rounds + 1)
+
+    def swaps(self, usual: int) -> int:
+        return 1 if self.once else usual
 
 
 @dataclass(frozen=True)
@@ -65,7 +75,7 @@ def measured(subjects: Sequence[Subject], loads: Sequence[Load], scope: Scope) -
     """All subjects live for the whole time and are asked in turn, round by round, so that a
     disturbance hits all of them. The first round only warms up and is dropped."""
     samples: Samples = {(s.name, load.name): [] for s in subjects for load in loads}
-    for number in range(scope.rounds + 1):
+    for number in scope.numbers:
         for load in loads:
             for subject in subjects:
                 seconds = scope.seconds if number else min(scope.seconds, 1.0)

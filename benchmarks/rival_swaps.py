@@ -93,12 +93,12 @@ def _measured(folder: Path, child: str, scope: Scope) -> Figures:
             *stack.enter_context(_others(folder, child, options)),
         ]
         commands = _commands(running)
-        for number in range(scope.rounds + 1):
-            measured = _round(swappers, SWAPS[child] if number else 1, cold=False)
+        for number in scope.numbers:
+            measured = _round(swappers, scope.swaps(SWAPS[child]) if number else 1, cold=False)
             if number:  # the first only warms up
                 _note(figures.warm, measured)
             if child == "large":
-                measured = _round(swappers, SWAPS[child] if number else 1, cold=True)
+                measured = _round(swappers, scope.swaps(SWAPS[child]) if number else 1, cold=True)
                 starts = _starts(running, commands, folder / f"{number}")
                 if number:
                     _note(figures.cold, measured)

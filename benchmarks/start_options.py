@@ -52,7 +52,7 @@ def _with(folder: Path, child: str, scope: Scope) -> str:
     temperatures = ("warm", "cold") if child == "large" else ("warm",)
     taken: dict[tuple[str, str], list[Taken]] = {}
     sockets = itertools.count()
-    for number in range(scope.rounds + 1):
+    for number in scope.numbers:
         for temperature in temperatures:
             for name, more in OPTIONS.items():
                 if temperature == "cold":

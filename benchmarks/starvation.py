@@ -62,7 +62,7 @@ def section(folder: Path, scope: Scope) -> str:
         gateway(folder / "corral", args=args, env=env, models=MODELS) as running,
         _router(folder / "router") as router,
     ):
-        for number in range(scope.rounds + 1):
+        for number in scope.numbers:
             mine = _round(running.client, PATIENCE, lambda: _estimate(running))
             mine = Round(**vars(mine) | {"load": _last_load(running)})
             theirs = _round(router, watched if number else 1.0, lambda: None)

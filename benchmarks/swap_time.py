@@ -63,9 +63,9 @@ def _with(folder: Path, child: str, scope: Scope) -> str:
         commands = {"alpha": ChildCommand.of(running.child_of("alpha"))}
         _swap(running, "beta")
         commands["beta"] = ChildCommand.of(running.child_of("beta"))
-        for number in range(scope.rounds + 1):
+        for number in scope.numbers:
             ours, own = [], []
-            for swap in range(SWAPS[child] if number else 1):
+            for swap in range(scope.swaps(SWAPS[child]) if number else 1):
                 (loaded,) = (child.preset for child in running.children())
                 wanted = "alpha" if loaded == "beta" else "beta"
                 ours.append(_swap(running, wanted))

@@ -94,7 +94,7 @@ def _run(*arguments: str, results: Path) -> None:
 
 def _start(*arguments: str, results: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "benchmarks", *arguments]
-    command += ["--rounds", "1", "--seconds", "0.2", "--results", str(results)]
+    command += ["--once", "--rounds", "1", "--seconds", "0.1", "--results", str(results)]
     return subprocess.run(
         command, cwd=ROOT, env=clean_environment(), capture_output=True, text=True, timeout=240
     )
