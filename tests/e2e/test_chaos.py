@@ -1,6 +1,6 @@
 """Chaos on the real thing: everything that can break breaks at random, and nothing else does.
 
-CORRAL_CHAOS_SECONDS says for how long (60), CORRAL_CHAOS_SEED how (the same seed throws the same
+CORRAL_CHAOS_SECONDS says for how long (30), CORRAL_CHAOS_SEED how (the same seed throws the same
 faults, not at the same requests), CORRAL_CHAOS_REPORT where the figures go: as a section of a .md
 file, or as JSON.
 """
@@ -30,7 +30,7 @@ from .chaos.stage import PRESETS, Stage, stage
 from .chaos.storm import Storm
 from .chaos.watch import Watch
 
-SECONDS = float(os.environ.get("CORRAL_CHAOS_SECONDS", "60"))
+SECONDS = float(os.environ.get("CORRAL_CHAOS_SECONDS", "30"))
 SEED = int(os.environ.get("CORRAL_CHAOS_SEED", "1"))
 RECOVERY_SECONDS = 120.0
 SCHEDULER_SHARE, SCHEDULER_SECONDS = 0.4, 600.0

@@ -64,16 +64,10 @@ def test_createkey_prints_a_key_that_works(first: Gateway) -> None:
     assert first.client.request("GET", "/v1/models", key=key).status == 200
 
 
-def test_a_later_start_prints_no_secret_and_a_line_for_the_key_one_has(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    folder = tmp_path_factory.mktemp("later")
-    with gateway(folder, models={"alpha": {}}, tables=False) as running:
-        key = running.key
-
-    with gateway(folder, models={"alpha": {}}, tables=False, key=key) as later:
+def test_a_later_start_prints_no_secret_and_a_line_for_the_key_one_has(tmp_path: Path) -> None:
+    with gateway(tmp_path, models={"alpha": {}}) as later:
         printed = "\n".join(later.output)
-        answer = _paste(_curl_line(later), {"CORRAL_KEY": key})
+        answer = _paste(_curl_line(later), {"CORRAL_KEY": later.key})
 
     assert "ck_" not in printed
     assert "password" not in printed
