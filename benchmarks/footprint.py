@@ -28,7 +28,7 @@ def section(folder: Path, scope: Scope) -> str:
     starts: list[Mapping[str, float]] = []
     memory: list[Mapping[str, float]] = []
     prepared.first_state(folder / "var")
-    for number in range(scope.rounds + 1):
+    for number in scope.numbers:
         taken, kept = _round(folder)
         if number:
             starts.append(taken)
