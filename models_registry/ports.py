@@ -6,7 +6,7 @@ admin's views; each raises SchedulerUnavailable when nobody answers on the contr
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -156,6 +156,29 @@ class PresetStatus:
     saved: Saved | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class TrialNews:
+    """How a trial gets on, `seconds` after it began: it `waits` (for what, in `words`), `loads`,
+    has `loaded` and is being asked, has `answered`, or has `failed` (`words` say why, with the
+    child's last lines).
+
+    `made_way` are presets that had to go for it. Of an answer: `first` is the seconds to its first
+    token, `tokens` their number; a speed is in tokens a second, None where nobody tells it.
+    """
+
+    stage: Literal["waits", "loads", "loaded", "answered", "failed"]
+    seconds: float
+    words: str = ""
+    progress: float | None = None
+    running: Running | None = None
+    made_way: tuple[str, ...] = ()
+    load_seconds: float = 0.0
+    first: float | None = None
+    tokens: int = 0
+    read_speed: float | None = None
+    answer_speed: float | None = None
+
+
 class Scheduler(Protocol):
     def load(self, preset: str, *, wait: bool = False) -> bool:
         """Whether it is loaded now; False: it is queued. With `wait` it returns when loaded."""
@@ -188,6 +211,12 @@ class Scheduler(Protocol):
     def fit_edited(self, spec: LaunchSpec, *, ladders: bool = False) -> FitAnswer:
         """The same for a preset that is being edited. It may take seconds: a model that has not
         been measured is read."""
+        ...
+
+    def tried(self, spec: LaunchSpec) -> AsyncGenerator[TrialNews]:
+        """Loads a preset that is being edited, asks it for a few tokens, and ends it: nothing is
+        saved, and what made way for it is loaded again. Closing the generator ends the trial. Like
+        `fit_edited` it may take a moment before it begins."""
         ...
 
     def devices(self) -> tuple[str, ...]:

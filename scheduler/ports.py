@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from models_registry.ports import (
     Saved,
     SchedulerRefused,
     SchedulerUnavailable,
+    TrialNews,
 )
 
 from .client import call
@@ -111,6 +112,14 @@ class ControlSocketScheduler:
         ladder = ladder_of(spec) if ladders else None
         ask = Fit(1, spec.preset, shape, wish, estimated, ladder)
         return msgspec.convert(self._call(ask), FitAnswer)
+
+    def tried(self, spec: LaunchSpec) -> AsyncGenerator[TrialNews]:
+        from .measuring.estimating import shape_data_of
+        from .trying import trial
+
+        shape, estimated = shape_data_of(spec)
+        with asked("tried", spec.preset, note="as it is being edited"):
+            return trial(self._socket, spec, shape, estimated=estimated)
 
     def devices(self) -> tuple[str, ...]:
         told = msgspec.convert(self._call(Devices(id=1)), DevicesState)
@@ -209,7 +218,7 @@ def _status(
         progress=next((i.progress for i in instances if i.state == "loading"), None),
         exit=_exit(failure) if failure is not None else "",
         holdup=HELD_UP.get(holdup, "") if holdup is not None else "",
-        running=tuple(map(_running, instances)),
+        running=tuple(map(running_of, instances)),
         need=need,
         saved=_saved(saves) if saves is not None else None,
     )
@@ -223,7 +232,7 @@ def _failure(failure: Failure | None) -> str:
     return f"{failure.reason}: {failure.words}" if failure is not None else ""
 
 
-def _running(instance: InstanceState) -> Running:
+def running_of(instance: InstanceState) -> Running:
     return Running(
         instance=instance.instance,
         state=instance.state,

@@ -93,6 +93,8 @@ from .messages.limits import Limit as Limit
 from .messages.limits import Rate as Rate
 from .messages.replies import ErrorBody as ErrorBody
 from .messages.replies import Reply as Reply
+from .messages.trials import TRIAL as TRIAL
+from .messages.trials import Try as Try
 
 Operation = (
     Acquire
@@ -106,6 +108,7 @@ Operation = (
     | Stream
     | Streams
     | Seen
+    | Try
     | Load
     | Unload
     | Apply

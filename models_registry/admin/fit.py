@@ -29,12 +29,12 @@ def urls(model_admin: CorralAdmin) -> list[URLPattern]:
 
 def url_for(model_admin: CorralAdmin, request: HttpRequest, preset: Preset | None) -> str:
     """Where the form is sent to be asked about; empty for who may not edit it."""
-    if not _may(model_admin, request, preset):
+    if not may_edit(model_admin, request, preset):
         return ""
     return reverse(f"admin:{EDITED}", args=[preset.pk]) if preset else reverse(f"admin:{NEW}")
 
 
-def _may(model_admin: CorralAdmin, request: HttpRequest, preset: Preset | None) -> bool:
+def may_edit(model_admin: CorralAdmin, request: HttpRequest, preset: Preset | None) -> bool:
     if preset is None:
         return model_admin.has_add_permission(request)
     return model_admin.has_change_permission(request, preset)
@@ -47,7 +47,7 @@ def _fit_view(
     if request.method != "POST":
         return HttpResponseNotAllowed(["POST"])
     preset = get_object_or_404(Preset, pk=pk) if pk is not None else None
-    if not _may(model_admin, request, preset):
+    if not may_edit(model_admin, request, preset):
         raise PermissionDenied
     context = {"fit": _fit_of_form(model_admin, request, preset)}
     if request.headers.get("X-Requested-With") == "fetch":
@@ -60,13 +60,21 @@ def _fit_view(
 def _fit_of_form(
     model_admin: CorralAdmin, request: HttpRequest, preset: Preset | None
 ) -> dict[str, Any]:
+    form, faults = read_form(model_admin, request, preset)
+    if faults:
+        return {"problem": _("Correct the form first:"), "faults": faults}
+    return fit_shown(lambda: fitting.fit_edited(form.instance, ladders=True))
+
+
+def read_form(
+    model_admin: CorralAdmin, request: HttpRequest, preset: Preset | None
+) -> tuple[Any, list[dict[str, str]]]:
+    """The form as it was sent, and what is wrong with it."""
     form_class: Any = model_admin.get_form(request, preset, change=preset is not None)
     form = form_class(request.POST, instance=preset)
     with transaction.atomic():  # the form reads the row under a lock
         valid = form.is_valid()
-    if not valid:
-        return {"problem": _("Correct the form first:"), "faults": _faults(form)}
-    return fit_shown(lambda: fitting.fit_edited(form.instance, ladders=True))
+    return form, [] if valid else _faults(form)
 
 
 def _faults(form: Any) -> list[dict[str, str]]:

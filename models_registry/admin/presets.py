@@ -23,6 +23,7 @@ from models_registry.admin import fit as admin_fit
 from models_registry.admin import importing as admin_import
 from models_registry.admin import live
 from models_registry.admin import options as admin_options
+from models_registry.admin import trial as admin_trial
 from models_registry.admin.asking import PINS, TRY, WISHES, ask
 from models_registry.admin.base import NOTHING, OBJECTS, file_problem, may_do_everything, told
 from models_registry.admin.importing import export_selected
@@ -137,6 +138,7 @@ class PresetAdmin(PresetListAdmin):
     ) -> HttpResponse:
         preset = context.get("original")
         context["fit_url"] = admin_fit.url_for(self, request, preset)
+        context["trial_url"] = admin_trial.url_for(self, request, preset)
         return super().render_change_form(request, context, *args, **kwargs)
 
     def _beside(self, request: HttpRequest, preset: Preset) -> dict[str, Any]:
@@ -186,6 +188,7 @@ class PresetAdmin(PresetListAdmin):
         view = self.admin_site.admin_view
         return [
             *admin_fit.urls(self),
+            *admin_trial.urls(self),
             *admin_import.urls(self),
             *admin_options.urls(self),
             path("<int:pk>/now/", self.now_view, name="models_registry_preset_now"),

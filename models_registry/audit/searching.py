@@ -12,8 +12,8 @@ from models_registry.models import AuditRecord
 
 ACTIONS = (
     "created", "changed", "deleted", "pinned", "unpinned", "switched on", "switched off", "loaded",
-    "unloaded", "applied", "measured", "downloaded", "paused", "resumed", "cancelled", "rotated",
-    "revoked", "content on", "content off", "password set", "logged in", "logged out",
+    "unloaded", "applied", "tried", "measured", "downloaded", "paused", "resumed", "cancelled",
+    "rotated", "revoked", "content on", "content off", "password set", "logged in", "logged out",
     "login failed", "second factor on", "second factor off", "recovery codes made", "pruned",
 )  # fmt: skip
 

@@ -47,12 +47,12 @@ from scheduler.protocol import (
     Seen,
     Shutdown,
     Snapshot,
-    SnapshotState,
     Stop,
     Stream,
     Streams,
     Subscribe,
     Tell,
+    Try,
     Unload,
     Waiters,
 )
@@ -177,11 +177,8 @@ class _Connection(asyncio.Protocol):
     def _do(self, operation: Operation) -> None:  # noqa: C901 - one row per operation
         done = partial(self._ok, operation.id)
         match operation:
-            case Acquire(id=id):
-                self._unused(id)
-                answer = partial(self._granted, operation)
-                drains = partial(self._drains, id) if operation.kind == "websocket" else None
-                self._requests[id] = self._operations.acquire(operation, answer, drains)
+            case Acquire() | Try():
+                self._ask_for_lease(operation)
             case Cancel(target=target):
                 if (request := self._requests.pop(target, None)) is not None:
                     self._leases.pop(request, None)
@@ -210,14 +207,14 @@ class _Connection(asyncio.Protocol):
                 self._reloads.read(id, lambda revision: self._ok(id, {"revision": revision}))
             case Apply(id=id, preset=preset):
                 # Read first: what was edited a moment ago is what shall count now.
-                applied = partial(self._done, id)
+                applied = partial(self._told, id)
                 self._reloads.read(id, lambda _: self._operations.apply(preset, applied))
             case Keep():
-                self._operations.keep(operation, partial(self._done, operation.id))
+                self._operations.keep(operation, partial(self._told, operation.id))
             case Measured():
-                self._operations.measured(operation, partial(self._done, operation.id))
+                self._operations.measured(operation, partial(self._told, operation.id))
             case Snapshot(id=id):
-                self._operations.snapshot(partial(self._snapshot, id))
+                self._operations.snapshot(partial(self._told, id))
             case Devices(id=id):
                 self._operations.devices(partial(self._told, id))
             case Fit(id=id):
@@ -234,6 +231,15 @@ class _Connection(asyncio.Protocol):
                 self._operations.shut_down(done)
             case _:
                 assert_never(operation)
+
+    def _ask_for_lease(self, asked: Acquire | Try) -> None:
+        id, answer = asked.id, partial(self._granted, asked)
+        self._unused(id)
+        if isinstance(asked, Try):
+            self._requests[id] = self._operations.trials.begin(asked, answer)
+            return
+        drains = partial(self._drains, id) if asked.kind == "websocket" else None
+        self._requests[id] = self._operations.acquire(asked, answer, drains)
 
     def _release(self, told: Release) -> None:
         request = self._ended_lease(told.lease)
@@ -327,7 +333,7 @@ class _Connection(asyncio.Protocol):
 
     # Replies, in the owner's turn ----------------------------------------------------------------
 
-    def _granted(self, asked: Acquire, answer: Run | Refused) -> None:
+    def _granted(self, asked: Acquire | Try, answer: Run | Refused) -> None:
         id = asked.id
         if isinstance(answer, Refused):
             self._requests.pop(id, None)
@@ -342,12 +348,6 @@ class _Connection(asyncio.Protocol):
 
     def _drains(self, id: int, draining: bool) -> None:
         self._ok(id, msgspec.to_builtins(Drains(draining)))
-
-    def _done(self, id: int, refusal: Refused | None) -> None:
-        if refusal is None:
-            self._ok(id)
-        else:
-            self._refuse(id, refusal)
 
     def _released(self, id: int, ended: Ended | None) -> None:
         self._ok(id, {} if ended is None else {"ended": msgspec.to_builtins(ended)})
@@ -368,14 +368,11 @@ class _Connection(asyncio.Protocol):
         else:
             self._ok(id, {"instances": answer})
 
-    def _snapshot(self, id: int, state: SnapshotState) -> None:
-        self._ok(id, msgspec.to_builtins(state))
-
-    def _told(self, id: int, answer: Told | Refused) -> None:
+    def _told(self, id: int, answer: Told | Refused | None) -> None:
         if isinstance(answer, Refused):
             self._refuse(id, answer)
         else:
-            self._ok(id, msgspec.to_builtins(answer))
+            self._ok(id, {} if answer is None else msgspec.to_builtins(answer))
 
     def _ok(self, id: int, ok: dict[str, Any] | None = None) -> None:
         self._send(Reply(id, ok=ok or {}))

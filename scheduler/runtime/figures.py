@@ -43,6 +43,7 @@ class Figures:
     def __init__(self) -> None:
         self._known: dict[str, tuple[str, Mapping[str, int]]] = {}
         self._shapes: Mapping[str, KnownShape] = {}
+        self._tried: dict[str, KnownShape] = {}
 
     def keep(self, preset: str, fingerprint: str, devices: Mapping[str, int]) -> None:
         self._known[preset] = (fingerprint, devices)
@@ -64,9 +65,17 @@ class Figures:
         """All of them, as they were read: what is not in it is not known any more."""
         self._shapes = by_fingerprint
 
+    def keep_tried(self, fingerprint: str, known: KnownShape) -> None:
+        """Of what is tried, and no row knows."""
+        self._tried[fingerprint] = known
+
+    def forget_tried(self, fingerprint: str) -> None:
+        self._tried.pop(fingerprint, None)
+
     def shape_of(self, spec: LaunchSpec) -> KnownShape | None:
         """None when the preset, as it is now, is neither measured nor estimated, nor declared."""
-        known = self._shapes.get(spec.memory_fingerprint) if spec.memory_fingerprint else None
+        mark = spec.memory_fingerprint
+        known = (self._shapes.get(mark) or self._tried.get(mark)) if mark else None
         return declared_shape(spec) if known is None and is_declared(spec) else known
 
     def of(self, spec: LaunchSpec) -> Mapping[str, int] | None:

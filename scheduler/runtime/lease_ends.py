@@ -35,6 +35,9 @@ class LeaseEnds:
         self._saves = saves
         self._conversations = conversations
         self._orphans = Orphans(owner, answer_seconds)
+        self.ended: list[Callable[[RequestId], None]] = []
+        """Called in the owner's turn of each request that waits no more, or whose lease is nobody's
+        any more."""
 
     def cancel(self, request: RequestId) -> None:
         """The waiter leaves; a lease that it was granted meanwhile ends."""
@@ -44,7 +47,7 @@ class LeaseEnds:
             self._conversations.left(request)
             self._owner.handle(Cancelled(request))
 
-        self._owner.post(leave)
+        self._post(leave, request)
 
     def release(
         self,
@@ -83,7 +86,7 @@ class LeaseEnds:
                 self._owner.handle(Released(request, tokens))
                 answer(run.ended)
 
-        self._owner.post(release)
+        self._post(release, request)
 
     def heard(self, request: RequestId, failed: str) -> None:
         """A remote began to answer it, or failed."""
@@ -114,7 +117,12 @@ class LeaseEnds:
             self._owner.handle(Abandoned(request))
             self._orphans.add(run, request)
 
-        self._owner.post(desert)
+        self._post(desert, request)
+
+    def _post(self, end: Callable[[], None], request: RequestId) -> None:
+        self._owner.post(end)
+        for told in self.ended:
+            self._owner.post(partial(told, request))
 
     async def _after_death(
         self, run: InstanceRun, request: RequestId, answer: Callable[[Ended | None], None]

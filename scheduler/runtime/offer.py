@@ -30,6 +30,8 @@ class Offer:
     """Whether the registry has been read at all."""
     load_seconds: Mapping[str, float] = field(default_factory=dict)
     """By preset, how long its loads took, as far as that is known."""
+    trials: Mapping[str, LaunchSpec] = field(default_factory=dict)
+    """Those of `specs` that the registry does not have, and no name leads to."""
 
     @classmethod
     def of(
@@ -59,18 +61,28 @@ class Offer:
         return self.naming.meant(name, exact=own.exact, wildcard=own.wildcard, default=own.default)
 
     def names(self) -> list[str]:
-        return sorted(self.specs)
+        return sorted(self.specs.keys() - self.trials.keys())
 
     def stop_timeout_seconds(self, spec: LaunchSpec) -> float:
         if spec.stop_timeout_seconds is None:
             return self.default_stop_timeout_seconds
         return spec.stop_timeout_seconds
 
+    def trying(self, spec: LaunchSpec) -> Offer:
+        """With this one as well, until `tried`."""
+        added = {spec.preset: spec}
+        return replace(self, specs={**self.specs, **added}, trials={**self.trials, **added})
+
+    def tried(self, name: str) -> Offer:
+        specs, trials = dict(self.specs), dict(self.trials)
+        del specs[name], trials[name]
+        return replace(self, specs=specs, trials=trials)
+
     def after(self, before: Offer) -> Offer:
         """This one, with what tells an instance stale as it was `before` for each preset that
         cannot be started now: a running instance is not taken down for options that nothing could
         be started with, as while the engine is being installed anew. How long loads took is known
-        as it was."""
+        as it was, and what is tried is still tried."""
         kept = {
             name: spec if old is None or not spec.problem else _as_it_runs(spec, old)
             for name, spec in self.specs.items()
@@ -79,7 +91,8 @@ class Offer:
         learned = {**before.load_seconds, **self.load_seconds}
         return replace(
             self,
-            specs=kept,
+            specs={**kept, **before.trials},
+            trials=before.trials,
             load_seconds={name: learned[name] for name in self.specs if name in learned},
         )
 

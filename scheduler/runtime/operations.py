@@ -6,6 +6,7 @@ Replies come by callback, in that turn.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from itertools import count
 
@@ -34,6 +35,7 @@ from scheduler.protocol import (
     Measured,
     Refused,
     SnapshotState,
+    Try,
     Unload,
     Waiters,
     WaitersPage,
@@ -57,7 +59,16 @@ from .remote_run import refuse_remote
 from .replies import grant_of
 from .resolving import Resolving
 from .snapshot import snapshot
+from .trials import Trials
 from .waiting import Answer, Asked, Run
+
+logger = logging.getLogger(__name__)
+
+
+def say_refused(answer: Run | Refused) -> None:
+    """Of a load that nobody waits for."""
+    if isinstance(answer, Refused):
+        logger.warning("not loaded: %s", answer.message)
 
 
 class Operations:
@@ -87,6 +98,8 @@ class Operations:
         self._jobs_beat: float | None = None
         self._autoload = autoload
         self._ids = count(1)
+        self.trials = Trials(owner, self._ids, self._load_again)
+        self.leases.ended.append(self.trials.over)
 
     def acquire(
         self, asked: Acquire, answer: Answer, draining: Callable[[bool], None] | None = None
@@ -144,8 +157,11 @@ class Operations:
         self._owner.post(admit)
         return request
 
-    def granted(self, request: RequestId, run: Run, asked: Acquire) -> Granted:
+    def granted(self, request: RequestId, run: Run, asked: Acquire | Try) -> Granted:
         """As the registry now is: an edit counts at once, also for what runs already."""
+        if isinstance(asked, Try):
+            loading = load_wait(self._owner, request, run)
+            return grant_of(request, run, run.spec, run.spec.preset, loading)
         offer = self._owner.offer
         spec = offer.specs.get(run.spec.preset, run.spec)
         named, loading = offer.meant(asked.preset, asked.own), load_wait(self._owner, request, run)
@@ -168,6 +184,9 @@ class Operations:
 
     def load_on_startup(self, name: str, answer: Answer) -> RequestId:
         return self._load(name, Kind.STARTUP, answer, None)
+
+    def _load_again(self, name: str) -> None:
+        self.load_on_startup(name, say_refused)
 
     def unload(self, asked: Unload, answer: Callable[[int | Refused], None]) -> None:
         """`answer` gets how many instances of the preset were running."""

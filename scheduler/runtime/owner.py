@@ -108,6 +108,7 @@ class Owner:
         self.happenings = Happenings(self)
         self.before_exit: list[BeforeExit] = []
         self.buried: list[Callable[[InstanceRun], None]] = []
+        self.stepped: list[Callable[[Sequence[Decision]], None]] = []
         self._told_specs: tuple[PresetSpec, ...] = ()
         self._inbox: asyncio.Queue[Event | Do] = asyncio.Queue()
         self._ending = False
@@ -154,8 +155,9 @@ class Owner:
             before, self.offer = self.offer, offer.after(self.offer)
             self.memory.offer_changed()
             refuse_for_what_cannot_start(self)
-            self._tell_presets(offer.renamed_since(before))
-            self.happenings.registry_read(offer.revision, before.specs.keys() - offer.specs.keys())
+            self.tell_presets(offer.renamed_since(before))
+            gone = before.specs.keys() - self.offer.specs.keys()
+            self.happenings.registry_read(offer.revision, gone)
 
         self.post(take)
 
@@ -166,7 +168,7 @@ class Owner:
             self.figures.keep_read(look.specs, look.figures)
             self.figures.keep_shapes(look.shapes)
             if self.offer.known:
-                self._tell_presets()
+                self.tell_presets()
 
         self.post(take)
 
@@ -177,7 +179,7 @@ class Owner:
             for instance in self.planner.instances.values()
         )
 
-    def _tell_presets(self, renamed: Renamed = ()) -> None:
+    def tell_presets(self, renamed: Renamed = ()) -> None:
         specs = self.offer.preset_specs(self.figures.shape_of)
         if specs != self._told_specs or renamed:
             before = {spec.name: spec.measuring for spec in self._told_specs}
@@ -193,7 +195,7 @@ class Owner:
         def learn() -> None:
             self.offer = replace(self.offer, load_seconds=seconds)
             if self.offer.known:
-                self._tell_presets()
+                self.tell_presets()
 
         self.post(learn)
 
@@ -213,6 +215,8 @@ class Owner:
                 self._note(now, event, decisions)  # also the event that shows a bug in the core
         for decision in decisions:
             self._carry_out(decision)
+        for told in self.stepped:
+            told(decisions)
         self.memory.after_step(now)
         self.limiting.after_step(event, decisions, self.waiting)
         self.happenings.after_step(event, decisions, ended)

@@ -18,6 +18,7 @@ from scheduler.protocol import (
     FitAnswer,
     Granted,
     Reply,
+    SnapshotState,
     StreamsState,
     StreamState,
     TimeLimits,
@@ -31,7 +32,14 @@ logger = logging.getLogger(__name__)
 
 NO_OWN_LIMITS = TimeLimits()
 Told = (
-    StreamState | StreamsState | Explained | WaitersPage | DevicesState | FitAnswer | CountedState
+    StreamState
+    | StreamsState
+    | Explained
+    | WaitersPage
+    | DevicesState
+    | FitAnswer
+    | CountedState
+    | SnapshotState
 )
 """What is told whole, as it is."""
 

@@ -18,7 +18,6 @@ from scheduler.conf import SchedulerConfig
 from scheduler.core.planner import Planner
 from scheduler.core.sizes import Grant
 from scheduler.core.values import InstanceId, PresetName
-from scheduler.protocol import Refused
 
 from .budget_journal import NAME as BUDGETS
 from .budget_journal import BudgetJournal
@@ -48,13 +47,12 @@ from .lock import remove_leftovers
 from .measures import Measures
 from .offer import Offer
 from .oom_kills import OomKills, oom_kill_counter
-from .operations import Operations
+from .operations import Operations, say_refused
 from .owner import Owner
 from .read_ahead import ReadAhead
 from .record import Record
 from .remote_run import is_remote
 from .rpc_children import grant_for_child, told_of
-from .waiting import Run
 from .warmth import WarmthRecord
 
 if TYPE_CHECKING:
@@ -294,7 +292,7 @@ class SchedulerService:
         def load() -> None:
             for name, spec in sorted(self.owner.offer.specs.items()):
                 if spec.load_on_startup and not is_remote(spec):
-                    self.operations.load_on_startup(name, lambda answer: _say_refused(answer))
+                    self.operations.load_on_startup(name, say_refused)
 
         self.owner.post(load)
 
@@ -315,11 +313,6 @@ def _save_store(config: SchedulerConfig) -> SaveStore | None:
 def fresh_socket(run_folder: Path, instance: InstanceId) -> Path:
     """A path that no child has listened on: a leftover file makes a bind fail."""
     return run_folder / f"i-{instance}-{secrets.token_hex(3)}.sock"
-
-
-def _say_refused(answer: Run | Refused) -> None:
-    if isinstance(answer, Refused):
-        logger.warning("not loaded at start-up: %s", answer.message)
 
 
 @contextlib.contextmanager

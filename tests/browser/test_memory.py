@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.browsing import Desk, open_preset
+from tests.support.polling import eventually
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -66,3 +67,43 @@ def asked_of(page: Page) -> list[str]:
     asked: list[str] = []
     page.on("request", lambda one: asked.append(one.url) if one.url.endswith("/fit/") else None)
     return asked
+
+
+def test_an_edited_preset_is_tried_and_nothing_is_left_of_it(desk: Desk) -> None:
+    page = desk.logged_in()
+    open_preset(page, "gamma")
+    page.get_by_label("Context", exact=True).fill("768")
+    trial = page.get_by_role("region", name="Try it")
+
+    trial.get_by_role("button", name="Try it").click()
+
+    expect(trial.get_by_text("It works: it was loaded, has answered")).to_be_visible()
+    expect(trial.get_by_role("row", name="Load")).to_be_visible()
+    expect(trial.get_by_role("row", name="Memory on Host")).to_contain_text("measured")
+    expect(trial.get_by_role("row", name="Answer, of 16 tokens")).to_contain_text("tokens/s")
+    eventually(lambda: not tried(desk), "the trial has gone")
+    page.get_by_label("Extra options").fill("host = 0.0.0.0")
+    trial.get_by_role("button", name="Try it").click()
+    expect(trial.get_by_role("status")).to_contain_text("Correct the form first")
+    page.reload()
+    expect(page.get_by_label("Context", exact=True)).to_have_value("")
+
+
+def test_a_trial_that_is_left_ends_by_itself(desk: Desk) -> None:
+    page = desk.logged_in()
+    open_preset(page, "slow")
+    trial = page.get_by_role("region", name="Try it")
+    trial.get_by_role("button", name="Try it").click()
+    eventually(lambda: tried(desk), "the trial is loading")
+
+    page.close()
+
+    eventually(lambda: not tried(desk), "the trial has gone")
+
+
+def tried(desk: Desk) -> list[str]:
+    return [
+        each["preset"]
+        for each in desk.gateway.snapshot()["instances"]
+        if each["preset"].endswith("~try")
+    ]

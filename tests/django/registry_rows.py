@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -14,7 +14,13 @@ import pytest
 from models_registry import ports
 from models_registry.launch import LaunchSpec
 from models_registry.models import ModelFile, Preset
-from models_registry.ports import FitAnswer, Fitting, PresetStatus, SchedulerUnavailable
+from models_registry.ports import (
+    FitAnswer,
+    Fitting,
+    PresetStatus,
+    SchedulerUnavailable,
+    TrialNews,
+)
 
 HELP = Path(__file__).parents[1] / "unit" / "registry" / "help-0.3.36.txt"
 
@@ -63,6 +69,7 @@ class FakeScheduler:
     used: dict[str, datetime] = field(default_factory=dict)
     fits: FitAnswer = FITS
     has: tuple[str, ...] = ("Host",)
+    trial: list[TrialNews] = field(default_factory=list)
     asked: list[tuple[Any, ...]] = field(default_factory=list)
 
     def _ask(self, *question: Any) -> None:
@@ -98,6 +105,17 @@ class FakeScheduler:
     def fit_edited(self, spec: LaunchSpec, *, ladders: bool = False) -> FitAnswer:
         self._ask("fit_edited", spec)
         return self.fits
+
+    def tried(self, spec: LaunchSpec) -> AsyncGenerator[TrialNews]:
+        self._ask("tried", spec)
+        return self._tell_trial()
+
+    async def _tell_trial(self) -> AsyncGenerator[TrialNews]:
+        try:
+            for news in self.trial:
+                yield news
+        finally:
+            self.asked.append(("trial closed",))
 
     def devices(self) -> tuple[str, ...]:
         self._ask("devices")
