@@ -14,6 +14,7 @@ from pathlib import Path
 from benchmarks.frame import Scope, say, table
 from benchmarks.load import ROOT
 from tests.support.many_models import SHAPES, many_models
+from tests.support.prepared import first_state
 
 HEADING = "Indexing"
 FILES = (100, 1_000, 10_000)
@@ -24,8 +25,6 @@ _PROGRAM = """
 import json, sys
 import django
 django.setup()
-from django.core.management import call_command
-call_command("migrate", verbosity=0)
 from pathlib import Path
 from benchmarks.indexing import rounds
 print(json.dumps(rounds(Path(sys.argv[1]))))
@@ -85,6 +84,7 @@ def _processor_seconds() -> float:
 
 def fresh(var: Path, models: Path) -> dict[str, tuple[float, float]]:
     """`rounds` in a process of its own, whose state is in `var`."""
+    first_state(var)
     environment = {
         **os.environ, "CORRAL_VAR": str(var), "DJANGO_SETTINGS_MODULE": "routerproj.settings",
     }  # fmt: skip

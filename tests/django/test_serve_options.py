@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
-from routerproj.serve.main import keys_of, understand
+from routerproj.serve.main import keys_of, main, understand
 from routerproj.serve.options import BadOption, HelpWanted, ServeOptions, parse
 from routerproj.serve.roles import PAGELESS, child_environment, roles
 
@@ -102,6 +103,28 @@ def test_the_rest_is_the_engines_in_its_order() -> None:
 def test_what_cannot_be_served_is_refused_by_its_name(tokens: list[str], named: str) -> None:
     with pytest.raises(BadOption, match=f"^{named}"):
         parse(tokens, DEFAULTS)
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize(
+    ("tokens", "named"),
+    [
+        (["--no-such-option", "1"], "--no-such-option"),
+        (["-xyz"], "-xyz"),
+        (["--path", "public"], "--path"),
+        (["--ssl-key-file", "key.pem"], "--ssl-key-file"),
+        (["--ctx-size", "many"], "--ctx-size"),
+        (["--no-auth", "--host", "0.0.0.0"], "--no-auth"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_the_command_says_the_name_of_what_it_refuses(tokens: list[str], named: str) -> None:
+    out, err = StringIO(), StringIO()
+
+    code = main(["--port", "0", *tokens], out, err)
+
+    assert (code, out.getvalue()) == (2, "")
+    assert named in err.getvalue()
 
 
 @pytest.mark.parametrize("token", ["-h", "--help"])

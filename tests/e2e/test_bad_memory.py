@@ -25,9 +25,6 @@ BOMB = "bomb"
     ("variable", "value"),
     [
         ("CORRAL_DEVICE_BUDGET", "Host=-5GiB"),
-        ("CORRAL_DEVICE_BUDGET", "Host=much"),
-        ("CORRAL_DEVICE_BUDGET", "Host=101%"),
-        ("CORRAL_DEVICE_BUDGET", "20GiB"),
         ("CORRAL_MEMORY_MARGIN", "Host=-1"),
     ],
 )

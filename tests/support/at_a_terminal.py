@@ -66,7 +66,8 @@ def at_a_terminal(command: Sequence[str], environment: Mapping[str, str]) -> Ite
 
     without = ("COLUMNS", "LINES", "NO_COLOR")
     process = subprocess.Popen(
-        ["setsid", "--ctty", *command],
+        # What runs in the background of a shell ignores Ctrl-C, and hands that on
+        ["setsid", "--ctty", "env", "--default-signal=INT", *command],
         env={name: value for name, value in environment.items() if name not in without}
         | {"TERM": "xterm"},
         stdin=slave,
