@@ -13,6 +13,8 @@ from django.core.management import execute_from_command_line
 PAGELESS = (
     *("serve", "runscheduler", "runjobs"),
     *("status", "logs", "queue", "explain", "load", "unload", "pin", "unpin", "download", "chat"),
+    *("createkey", "rotatekey", "rescan", "audit", "replay", "simulate"),
+    *("export_presets", "import_presets", "import_modelfile", "import_llama_swap"),
 )
 """Commands that show no page: what only pages need costs each of them a third of its start."""
 

@@ -63,7 +63,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     args = ["--models-max", "2", "--ollama-port", "0"]
     folder = tmp_path_factory.mktemp("house")
     with gateway(folder, args=args, env=env, models=models, key="none") as running:
-        done = running.manage("shell", "--no-imports", "-c", TEAMS)
+        done = running.manage("shell", "--no-imports", "-c", TEAMS, CORRAL_PAGELESS="1")
         assert done.returncode == 0, done.stderr
         running.client.key = ""
         yield House(running, *done.stdout.split()[-5:])

@@ -141,19 +141,22 @@ class Gateway:
 
     # What a person does ---------------------------------------------------------------
 
-    def manage(self, *arguments: str, seconds: float = 60) -> subprocess.CompletedProcess[str]:
+    def manage(
+        self, *arguments: str, seconds: float = 60, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
         """Another manage.py command on the same state."""
         return subprocess.run(
             [sys.executable, str(MANAGE), *arguments],
-            env=self.environment,
+            env=self.environment | variables,
             capture_output=True,
             text=True,
             timeout=seconds,
         )
 
     def django(self, code: str) -> None:
-        """Run `code` in Django's shell on the same state: what the admin's pages do."""
-        done = self.manage("shell", "--no-imports", "-c", code)
+        """Run `code` in Django's shell on the same state: what the admin's pages do. Nothing of the
+        pages themselves is imported."""
+        done = self.manage("shell", "--no-imports", "-c", code, CORRAL_PAGELESS="1")
         assert done.returncode == 0, done.stderr
 
     def interrupt(self) -> None:

@@ -64,7 +64,7 @@ def _make_state(folder: Path) -> None:
     (var / DATABASE).chmod(0o600)
     done = subprocess.run(
         [sys.executable, str(MANAGE), "shell", "--no-imports", "-c", MAKE],
-        env=clean_environment() | {"CORRAL_VAR": str(var)},
+        env=clean_environment() | {"CORRAL_VAR": str(var), "CORRAL_PAGELESS": "1"},
         stdout=subprocess.PIPE,
         text=True,
         check=True,

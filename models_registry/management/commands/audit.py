@@ -28,6 +28,7 @@ LONGEST_VALUE = 60
 
 class Command(BaseCommand):
     help = "Who changed what, when and from where: search, --verify, --export, --prune."
+    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--who", default="", help="Part of a name, or a key's public id.")

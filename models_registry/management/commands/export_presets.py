@@ -14,6 +14,7 @@ from models_registry.models import Preset
 
 class Command(BaseCommand):
     help = "Write presets as an INI file that llama.cpp's router reads too."
+    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("names", nargs="*", help="These presets; all when none is named.")

@@ -15,6 +15,7 @@ from models_registry.imports.running import import_file
 
 class Command(BaseCommand):
     help = "Take over what a llama-swap configuration says, and list what cannot be taken."
+    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path, help="llama-swap's config.yaml.")

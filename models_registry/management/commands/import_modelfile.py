@@ -14,6 +14,7 @@ from models_registry.imports.running import import_file
 
 class Command(BaseCommand):
     help = "Take over what an Ollama Modelfile says, and list what cannot be taken."
+    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path, help="The Modelfile.")

@@ -17,6 +17,7 @@ LARGEST = 4 << 20  # bytes
 
 class Command(BaseCommand):
     help = "Take over the presets of a llama.cpp INI file (--models-preset)."
+    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path, help="The INI file.")

@@ -14,6 +14,7 @@ from models_registry.tasks import rescan_sources
 
 class Command(BaseCommand):
     help = "Bring the registry in step with the folders in which models lie."
+    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(

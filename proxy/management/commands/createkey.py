@@ -15,6 +15,7 @@ from proxy.scopes import USUAL, Scope
 
 class Command(BaseCommand):
     help = "Make an API key and print it as the last line. It cannot be shown again."
+    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", help="who or what will use the key")

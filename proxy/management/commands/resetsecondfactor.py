@@ -13,6 +13,7 @@ from proxy.account.sessions import end_sessions_of
 
 class Command(BaseCommand):
     help = "Take the second factor from an account, and end its sessions."
+    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("username")

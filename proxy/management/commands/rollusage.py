@@ -22,6 +22,7 @@ class Command(BaseCommand):
         "Makes the sums of usage per hour and day anew, of the single requests that are still "
         "kept, and says what was wrong. Days are of UTC."
     )
+    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--check", action="store_true", help="say what is wrong, mend nothing")

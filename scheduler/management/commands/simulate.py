@@ -44,6 +44,7 @@ class Command(BaseCommand):
         "Run the scheduler on an imagined machine, in virtual time: synthetic or recorded traces, "
         "Corral's policy beside its rivals'. docs/scheduling.md says what the figures mean."
     )
+    requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
