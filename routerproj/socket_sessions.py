@@ -4,7 +4,7 @@ nothing else of ours; what it gets by HTTP, another page may not read."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from http.cookies import CookieError, SimpleCookie
 from importlib import import_module
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from channels.db import database_sync_to_async
 from django.conf import settings
 from django.contrib.auth import get_user
-from django.contrib.auth.models import AnonymousUser
+from django.contrib.auth.models import AnonymousUser, User
 from django.db import Error as DatabaseError
 from django.http import HttpRequest
 
@@ -21,7 +21,9 @@ from routerproj import guard_rules as rules
 from scheduler.protocol import Refused
 
 
-async def person_of(scope: Any, hosts: Collection[str]) -> str | None:
+async def person_of(
+    scope: Any, hosts: Collection[str], may: Callable[[User], bool] = lambda person: True
+) -> str | None:
     """Their name; None for anybody else. Raises Refused when the database fails."""
     host = rules.host_name(rules.first_value(scope, b"host").decode("latin-1"))
     session = _session_key(rules.first_value(scope, b"cookie"))
@@ -30,7 +32,7 @@ async def person_of(scope: Any, hosts: Collection[str]) -> str | None:
     if not (session and ours and rules.host_allowed(host, hosts)):
         return None
     try:
-        name: str | None = await database_sync_to_async(_staff_name)(session)
+        name: str | None = await database_sync_to_async(_staff_name)(session, may)
     except DatabaseError as error:
         raise Refused(
             "auth_unavailable", "Who asks cannot be checked at the moment.", retry_after_seconds=1.0
@@ -46,13 +48,15 @@ def _session_key(cookies: bytes) -> str:
     return "" if found is None else found.value
 
 
-def _staff_name(session_key: str) -> str | None:
+def _staff_name(session_key: str, may: Callable[[User], bool]) -> str | None:
     request = HttpRequest()
     request.session = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
     user = get_user(request)
     if isinstance(user, AnonymousUser) or not (user.is_active and user.is_staff):
         return None
     if awaits(user, request.session):
+        return None
+    if not may(user):
         return None
     name: str = user.get_username()
     return name

@@ -11,6 +11,7 @@ from django.urls import include, path
 from proxy.account import urls as account
 from routerproj.api import urls as management
 from routerproj.live import answer_speeds, home
+from routerproj.model_page.views import model_urls
 from routerproj.waiting import waiting
 from scheduler.live_page.views import live_urls
 
@@ -25,6 +26,7 @@ urlpatterns = [
     path("", home, name="home"),
     path("account/", include(([*account.urlpatterns, *playing, *sign_on], account.app_name))),
     path("admin/live/", include((live_urls(answer_speeds), "live"))),
+    path("admin/model/", include((model_urls(), "model"))),
     path("admin/", admin.site.urls),
     path("router/api/", management),
 ]

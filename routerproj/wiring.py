@@ -18,6 +18,8 @@ from proxy.routing import is_gateway_path
 from routerproj.behind_proxies import BehindProxies
 from routerproj.cors import with_cors
 from routerproj.guard import Application, Guard, GuardConfig, Receive, Scope, Send
+from routerproj.model_page.access import may_see_runs
+from routerproj.model_page.log_socket import LogSockets, is_log_path
 from routerproj.ollama_port import OllamaPort
 from routerproj.playing import carried, is_carried
 from routerproj.socket_sessions import person_of
@@ -46,6 +48,7 @@ class Wiring:
         self._django = django
         self._drained = False
         self._session_hosts = guard.django_hosts or ()
+        self._log_sockets = LogSockets(settings.CORRAL_LOG_FOLDER)
         routes = {"http": self._http, "websocket": self._websocket, "lifespan": self._lifespan}
         guarded: Application = Guard(ProtocolTypeRouter(routes), guard, _is_gateways)
         if settings.CORRAL_TRUSTED_PROXIES and settings.CORRAL_CONNECTIONS_PER_ADDRESS:
@@ -83,6 +86,7 @@ class Wiring:
         """Answers under way may end, for so long; what is left gets an error and is cut."""
         if not self._drained:
             self._drained = True
+            self._log_sockets.close()
             await self._gateway.drain(timeout_seconds)
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -96,7 +100,11 @@ class Wiring:
         await (self._gateway_http if gateway else self._django)(scope, receive, send)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """All are the gateway's; it may ask who is in the admin."""
+        """All but a model's log are the gateway's; it may ask who is in the admin."""
+        if is_log_path(scope["path"]):
+            person = partial(person_of, scope, self._session_hosts, may_see_runs)
+            await self._log_sockets(scope, receive, send, person)
+            return
         asked = partial(person_of, scope, self._session_hosts)
         await self._gateway({**scope, PERSON: asked}, receive, send)
 

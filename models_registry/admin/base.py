@@ -150,6 +150,11 @@ def link(model: str, pk: int, text: str, title: str = "") -> SafeString:
     return format_html('<a href="{}"{}>{}</a>', url, titled, text)
 
 
+def model_url(pk: int) -> str:
+    """Of a model's page, which joins what all apps know of a preset."""
+    return reverse("model:page", args=[pk])
+
+
 def file_problem(model_file: ModelFile | None) -> str:
     """As the disk is now, not as the last rescan saw it. Empty when all is there, or nothing is
     needed."""

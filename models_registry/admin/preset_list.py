@@ -17,10 +17,18 @@ from django.utils.cache import add_never_cache_headers
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
+from django.utils.translation import gettext as _
 
 from models_registry import ports, tags
 from models_registry.admin import live
-from models_registry.admin.base import NOTHING, badge, file_problem, link, mebibytes
+from models_registry.admin.base import (
+    NOTHING,
+    badge,
+    file_problem,
+    link,
+    mebibytes,
+    model_url,
+)
 from models_registry.admin.history import HistoryAdmin
 from models_registry.admin.preset_order import ByValue, asked_order
 from models_registry.models import Preset
@@ -71,7 +79,7 @@ class TagFilter(admin.SimpleListFilter):
 
 class PresetListAdmin(HistoryAdmin):
     list_display = [
-        "name", "state", "file", "size", "need", "last_use", "source", "tag_names", "group",
+        "name", "state", "page", "file", "size", "need", "last_use", "source", "tag_names", "group",
         "profile_names", "alias_names",
     ]  # fmt: skip
     list_filter = [
@@ -126,6 +134,12 @@ class PresetListAdmin(HistoryAdmin):
         status = getattr(preset, "live_status", None) or live.live_statuses().of(preset.name)
         told = state_told(status, pinned=preset.pinned)
         return format_html('<span id="state-{}">{}</span>', preset.pk, told)
+
+    @admin.display(description="page")
+    def page(self, preset: Preset) -> SafeString:
+        """Of the model: what it did, said and took."""
+        hidden = format_html('<span class="corral-hidden"> {}</span>', preset.name)
+        return format_html('<a href="{}">{}{}</a>', model_url(preset.pk), _("Open"), hidden)
 
     @admin.display(description="model file", ordering="model_file__path")
     def file(self, preset: Preset) -> SafeString | str:

@@ -25,7 +25,14 @@ from models_registry.admin import live
 from models_registry.admin import options as admin_options
 from models_registry.admin import trial as admin_trial
 from models_registry.admin.asking import PINS, TRY, WISHES, ask
-from models_registry.admin.base import NOTHING, OBJECTS, file_problem, may_do_everything, told
+from models_registry.admin.base import (
+    NOTHING,
+    OBJECTS,
+    file_problem,
+    may_do_everything,
+    model_url,
+    told,
+)
 from models_registry.admin.importing import export_selected
 from models_registry.admin.memory_shown import fit_shown, measured_shown, running_shown
 from models_registry.admin.preset_bulk import clone_selected, organise_selected
@@ -139,6 +146,7 @@ class PresetAdmin(PresetListAdmin):
         preset = context.get("original")
         context["fit_url"] = admin_fit.url_for(self, request, preset)
         context["trial_url"] = admin_trial.url_for(self, request, preset)
+        context["model_url"] = "" if preset is None else model_url(preset.pk)
         return super().render_change_form(request, context, *args, **kwargs)
 
     def _beside(self, request: HttpRequest, preset: Preset) -> dict[str, Any]:

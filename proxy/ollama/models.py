@@ -25,7 +25,7 @@ from scheduler.protocol import Refused
 RECENT_SECONDS = 1.0
 """What a model is able to changes with its preset, and seldom."""
 _TEMPLATE = "model_file__metadata__chat_template"
-_THINKS = ("<think>", "enable_thinking", "reasoning_content")
+THINKS = ("<think>", "enable_thinking", "reasoning_content")
 _LOADED = ("loaded", "draining", "sleeping")
 _COPILOT = b"GitHubCopilotChat/"
 
@@ -129,7 +129,7 @@ def _rows() -> dict[str, Preset]:
     """By name, without the chat templates, which are long."""
     takes_tools = Q(**{f"{_TEMPLATE}__contains": "tools"})
     thinks = Q()
-    for mark in _THINKS:
+    for mark in THINKS:
         thinks |= Q(**{f"{_TEMPLATE}__contains": mark})
     rows = Preset.objects.select_related("model_file__metadata")
     rows = rows.defer(_TEMPLATE).annotate(takes_tools=_said(takes_tools), thinks=_said(thinks))
@@ -191,7 +191,7 @@ def _capabilities(
         return None
     own = _argument(arguments, "--chat-template")
     tools = row.takes_tools if own is None else "tools" in own
-    thinks = row.thinks if own is None else any(mark in own for mark in _THINKS)
+    thinks = row.thinks if own is None else any(mark in own for mark in THINKS)
     able = {
         "completion": True,
         "tools": tools,

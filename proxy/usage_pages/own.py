@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from django.contrib.auth.models import User
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from proxy.models import ApiKey
 from proxy.rollups.figures import day_of
@@ -28,8 +29,8 @@ def own_usage(person: User, now: datetime | None = None) -> dict[str, Any]:
     names = {key: f"{name} ({key})" for key, name in keys.items()}
     return {
         "usage_sections": [
-            sections.tokens_by(question, By.KEY, "Tokens by key", _nowhere, names),
-            sections.tokens_by(question, By.MODEL, "Tokens by model", _nowhere),
+            sections.tokens_by(question, By.KEY, _("Tokens by key"), _nowhere, names),
+            sections.tokens_by(question, By.MODEL, _("Tokens by model"), _nowhere),
             sections.requests(span, figures_by_unit(question)),
         ],
         "usage_month": span.start,

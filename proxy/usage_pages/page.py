@@ -9,6 +9,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from proxy.models import ApiKey
 from proxy.usage_pages import sections, telling
@@ -18,16 +20,28 @@ from proxy.usage_pages.spans import DAY, HOUR, Span, Unit, UnknownZone, zone_cal
 
 LONGEST = {By.TEAM: 100, By.MODEL: 200, By.KEY: 20, By.USER: 150}
 MEASURES = {
-    "first_token": ("Time to first token", "From the request until the first piece of its answer."),
-    "queue_wait": ("Wait in the queue", "From the request until a model took it."),
-    "load_wait": ("Wait for a load", "Of the wait in the queue: while the model was loaded."),
-    "duration": ("Duration", "From the request until the end of its answer."),
+    "first_token": (
+        gettext_lazy("Time to first token"),
+        gettext_lazy("From the request until the first piece of its answer."),
+    ),
+    "queue_wait": (
+        gettext_lazy("Wait in the queue"),
+        gettext_lazy("From the request until a model took it."),
+    ),
+    "load_wait": (
+        gettext_lazy("Wait for a load"),
+        gettext_lazy("Of the wait in the queue: while the model was loaded."),
+    ),
+    "duration": (
+        gettext_lazy("Duration"),
+        gettext_lazy("From the request until the end of its answer."),
+    ),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    title: str
+    title: Any  # in the language of who reads it
     length: timedelta
     unit: Unit
 
@@ -38,11 +52,11 @@ class Period:
 
 
 PERIODS = {
-    "day": Period("24 hours", timedelta(hours=24), Unit.HOUR),
-    "week": Period("7 days", timedelta(days=7), Unit.HOUR),
-    "month": Period("30 days", timedelta(days=30), Unit.DAY),
-    "quarter": Period("90 days", timedelta(days=90), Unit.DAY),
-    "year": Period("365 days", timedelta(days=365), Unit.DAY),
+    "day": Period(gettext_lazy("24 hours"), timedelta(hours=24), Unit.HOUR),
+    "week": Period(gettext_lazy("7 days"), timedelta(days=7), Unit.HOUR),
+    "month": Period(gettext_lazy("30 days"), timedelta(days=30), Unit.DAY),
+    "quarter": Period(gettext_lazy("90 days"), timedelta(days=90), Unit.DAY),
+    "year": Period(gettext_lazy("365 days"), timedelta(days=365), Unit.DAY),
 }
 USUAL = "month"
 
@@ -84,10 +98,13 @@ def usage_page(wish: Wish, sight: Sight, now: datetime | None = None) -> dict[st
     question = Question(sight, span, wish.only)
     found = figures_by_unit(question)
     shown = [
-        sections.tokens_by(question, By.TEAM, "Tokens by team", wish.link),
-        sections.tokens_by(question, By.MODEL, "Tokens by model", wish.link),
+        sections.tokens_by(question, By.TEAM, _("Tokens by team"), wish.link),
+        sections.tokens_by(question, By.MODEL, _("Tokens by model"), wish.link),
         sections.requests(span, found),
-        *(sections.latency(span, found, name, *words) for name, words in MEASURES.items()),
+        *(
+            sections.latency(span, found, name, str(title), str(note))
+            for name, (title, note) in MEASURES.items()
+        ),
         sections.codes(span, found),
     ]
     return {
@@ -103,18 +120,22 @@ def usage_page(wish: Wish, sight: Sight, now: datetime | None = None) -> dict[st
     }
 
 
-_LABELS = {By.TEAM: "Team", By.MODEL: "Model", By.KEY: "Key (public id)"}
+_LABELS = {
+    By.TEAM: gettext_lazy("Team"),
+    By.MODEL: gettext_lazy("Model"),
+    By.KEY: gettext_lazy("Key (public id)"),
+}
 
 
 def _tiles(numbers: Mapping[str, int]) -> list[tuple[str, str]]:
     """What one wants to know in one look."""
     told = {
-        "Requests": numbers["requests"],
-        "Tokens read": numbers["read"],
-        "of these cached": numbers["cached"],
-        "Tokens answered": numbers["answered"],
-        "Failed": numbers["failed"],
-        "Refused": numbers["refused"],
+        _("Requests"): numbers["requests"],
+        _("Tokens read"): numbers["read"],
+        _("of these cached"): numbers["cached"],
+        _("Tokens answered"): numbers["answered"],
+        _("Failed"): numbers["failed"],
+        _("Refused"): numbers["refused"],
     }
     return [(title, telling.count(number)) for title, number in told.items()]
 
@@ -126,14 +147,14 @@ def _keys(question: Question, wish: Wish) -> list[dict[str, str]]:
     """Those with the most tokens, by the names they have now."""
     found = list(totals(question, By.KEY).items())[:KEYS_SHOWN]
     names = dict(
-        ApiKey.objects.filter(public_id__in=[key for key, _ in found]).values_list(
+        ApiKey.objects.filter(public_id__in=[key for key, _numbers in found]).values_list(
             "public_id", "name"
         )
     )
     return [
         {
             "key": key,
-            "name": names.get(key, "" if not key else "(deleted)"),
+            "name": names.get(key, "" if not key else _("(deleted)")),
             "query": wish.link(By.KEY, key) if key else "",
             "shown": sections.name_of(key, By.KEY),
             "tokens": telling.count(numbers["read"] + numbers["answered"]),

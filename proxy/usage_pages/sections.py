@@ -6,23 +6,44 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from proxy.rollups.figures import Figures
 from proxy.rollups.histogram import percentile
 from proxy.usage_pages import telling
 from proxy.usage_pages.asking import By, Question, Series, Totals, series, tokens, totals
 from proxy.usage_pages.charts import Chart, bars, curves
-from proxy.usage_pages.spans import Span
+from proxy.usage_pages.spans import Span, Unit
 
 SHOWN = 7
 """As many as can be told apart by colour; what is left is one more."""
-OTHERS = "all others"
-_TOLD = ("Tokens", "Share", "Read", "Cached", "Answered", "Requests")
+_TOLD = (
+    gettext_lazy("Tokens"),
+    gettext_lazy("Share"),
+    gettext_lazy("Read"),
+    gettext_lazy("Cached"),
+    gettext_lazy("Answered"),
+    gettext_lazy("Requests"),
+)
+_BY = {
+    By.TEAM: gettext_lazy("Team"),
+    By.MODEL: gettext_lazy("Model"),
+    By.KEY: gettext_lazy("Key"),
+    By.USER: gettext_lazy("User"),
+}
+_UNITS = {Unit.HOUR: gettext_lazy("Hour"), Unit.DAY: gettext_lazy("Day")}
 
 Link = Callable[[By, str], str]
 """What stands after the ? of a page that shows one name alone."""
 
-SHARES = {"half within": 0.5, "90 % within": 0.9, "99 % within": 0.99}
+SHARES = {
+    gettext_lazy("half within"): 0.5,
+    gettext_lazy("90 % within"): 0.9,
+    gettext_lazy("99 % within"): 0.99,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +68,7 @@ class Section:
     rows: list[tuple[str, ...]]
     csv: str = ""
     """The path of a CSV, beneath the management API's `/usage/`, and what stands after its ?."""
-    empty: str = field(default="Nothing in this time.")
+    empty: str = field(default_factory=lambda: _("Nothing in this time."))
 
 
 def labels_of(span: Span) -> list[str]:
@@ -65,7 +86,7 @@ def tokens_by(
     parts = _by_name(question.span, series(question, by, shown), shown)
     if len(found) > SHOWN:
         whole = _by_name(question.span, series(question, None), [""])[""]
-        parts[OTHERS] = [
+        parts[_("all others")] = [
             all_of_it - sum(part) for all_of_it, *part in zip(whole, *parts.values(), strict=True)
         ]
     named = {called.get(name) or name_of(name, by): values for name, values in parts.items()}
@@ -73,10 +94,10 @@ def tokens_by(
         question.span,
         f"tokens-by-{by}",
         title,
-        "Tokens read and answered.",
+        _("Tokens read and answered."),
         named,
         meanings=_meanings(found, by, link, called),
-        meanings_head=(str(by).capitalize(), *_TOLD),
+        meanings_head=(str(_BY[by]), *map(str, _TOLD)),
         csv=f"series.csv?by={by}",
     )
 
@@ -101,9 +122,9 @@ def _meanings(found: Totals, by: By, link: Link, called: Mapping[str, str]) -> l
         )
         for slot, (name, numbers) in enumerate(items[:SHOWN])
     ]
-    if others := [numbers for _, numbers in items[SHOWN:]]:
+    if others := [numbers for _name, numbers in items[SHOWN:]]:
         together = {name: sum(each[name] for each in others) for name in others[0]}
-        shown.append(Meaning(SHOWN, OTHERS, _told(together, whole)))
+        shown.append(Meaning(SHOWN, _("all others"), _told(together, whole)))
     return shown
 
 
@@ -116,14 +137,14 @@ def _told(numbers: Mapping[str, int], whole: int) -> tuple[str, ...]:
 
 def name_of(name: str, by: By) -> str:
     """What has none: a key of the settings, or a request for a model that is not there."""
-    return name or {By.MODEL: "(no such model)", By.KEY: "(no key)"}.get(by, "(nobody's)")
+    return name or {By.MODEL: _("(no such model)"), By.KEY: _("(no key)")}.get(by, _("(nobody's)"))
 
 
 def requests(span: Span, found: Mapping[datetime, Figures]) -> Section:
     kinds: dict[str, Callable[[Mapping[str, int]], int]] = {
-        "answered": lambda numbers: numbers["requests"] - numbers["failed"] - numbers["refused"],
-        "failed": lambda numbers: numbers["failed"],
-        "refused": lambda numbers: numbers["refused"],
+        _("answered"): lambda numbers: numbers["requests"] - numbers["failed"] - numbers["refused"],
+        _("failed"): lambda numbers: numbers["failed"],
+        _("refused"): lambda numbers: numbers["refused"],
     }
     numbers = [found[at].numbers if at in found else None for at in span.units()]
     values = {
@@ -133,12 +154,30 @@ def requests(span: Span, found: Mapping[datetime, Figures]) -> Section:
     return over_time(
         span,
         "requests",
-        "Requests",
-        "Failed: a model had them, and did not end them well. Refused: none had them, or it did "
-        "not take them as they were.",
+        _("Requests"),
+        _(
+            "Failed: a model had them, and did not end them well. Refused: none had them, or it "
+            "did not take them as they were."
+        ),
         values,
         csv="series.csv",
     )
+
+
+def tokens_of(span: Span, found: Mapping[datetime, Figures]) -> Section:
+    """By kind."""
+    kinds: dict[str, Callable[[Mapping[str, int]], int]] = {
+        _("read"): lambda numbers: numbers["read"] - numbers["cached"],
+        _("read, cached"): lambda numbers: numbers["cached"],
+        _("answered"): lambda numbers: numbers["answered"],
+    }
+    numbers = [found[at].numbers if at in found else None for at in span.units()]
+    values = {
+        name: [float(figure(each)) if each else 0.0 for each in numbers]
+        for name, figure in kinds.items()
+    }
+    note = _("Cached: they stood in the model's memory already, and were not read again.")
+    return over_time(span, "tokens", _("Tokens"), note, values)
 
 
 def codes(span: Span, found: Mapping[datetime, Figures]) -> Section:
@@ -152,15 +191,15 @@ def codes(span: Span, found: Mapping[datetime, Figures]) -> Section:
         for code in ordered[:SHOWN]
     }
     if len(ordered) > SHOWN:
-        values[OTHERS] = [
+        values[_("all others")] = [
             float(sum(found[at].codes.get(code, 0) for code in ordered[SHOWN:] if at in found))
             for at in span.units()
         ]
     return over_time(
         span,
         "errors",
-        "Refusals and failures by code",
-        "What each code means stands in docs/errors.md; client_gone is a client that left.",
+        _("Refusals and failures by code"),
+        _("What each code means stands in docs/errors.md; client_gone is a client that left."),
         values,
     )
 
@@ -173,7 +212,7 @@ def over_time(
     values: Mapping[str, Sequence[float]],
     *,
     meanings: list[Meaning] | None = None,
-    meanings_head: tuple[str, ...] = ("What", "In all", "Share"),
+    meanings_head: tuple[str, ...] = (),
     csv: str = "",
 ) -> Section:
     """Bars, one row of the table for each in which there is something."""
@@ -190,16 +229,24 @@ def over_time(
         if any(each[at] for each in values.values())
     ]
     chart = bars(labels, values, telling.short) if rows else None
-    head = (str(span.unit).capitalize(), *values)
-    return Section(name, title, note, chart, meanings_head, meanings, head, rows, csv)
+    head = (str(_UNITS[span.unit]), *values)
+    named = meanings_head or (_("What"), _("In all"), _("Share"))
+    return Section(name, title, note, chart, named, meanings, head, rows, csv)
 
 
 def latency(
-    span: Span, found: Mapping[datetime, Figures], measure: str, title: str, note: str
+    span: Span,
+    found: Mapping[datetime, Figures],
+    measure: str,
+    title: str,
+    note: str,
+    shares: Mapping[Any, float] = SHARES,
 ) -> Section:
     """Percentiles over time. An hour without any breaks the line."""
     buckets = [found[at].histograms.get(measure, {}) if at in found else {} for at in span.units()]
-    told = {name: [percentile(each, part) for each in buckets] for name, part in SHARES.items()}
+    told = {
+        str(name): [percentile(each, part) for each in buckets] for name, part in shares.items()
+    }
     values = {
         name: [math.nan if each is None else each for each in of] for name, of in told.items()
     }
@@ -208,8 +255,8 @@ def latency(
         for bucket, times in each.items():
             whole[bucket] = whole.get(bucket, 0) + times
     meanings = [
-        Meaning(slot, name, (telling.seconds(percentile(whole, part)),))
-        for slot, (name, part) in enumerate(SHARES.items())
+        Meaning(slot, str(name), (telling.seconds(percentile(whole, part)),))
+        for slot, (name, part) in enumerate(shares.items())
     ]
     labels = labels_of(span)
     rows = [
@@ -219,6 +266,7 @@ def latency(
         if buckets[at]
     ]  # fmt: skip
     chart = curves(labels, values, telling.seconds) if rows else None
-    head = (str(span.unit).capitalize(), "Requests", *(name.capitalize() for name in told))
+    head = (str(_UNITS[span.unit]), _("Requests"), *(name.capitalize() for name in told))
     csv = "latency.csv"
-    return Section(measure, title, note, chart, ("What", "All of it"), meanings, head, rows, csv)
+    named = (_("What"), _("All of it"))
+    return Section(measure, title, note, chart, named, meanings, head, rows, csv)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 from django.utils.translation import gettext as _
 
 from models_registry.admin.memory_shown import place, tokens
@@ -137,9 +138,13 @@ Speeds = Mapping[str, float]
 
 
 class Cards:
-    """`now` is seconds since 1970."""
+    """`now` is seconds since 1970; `only` of that preset."""
 
-    def __init__(self, snapshot: SnapshotState, speeds: Speeds, now: float) -> None:
+    def __init__(
+        self, snapshot: SnapshotState, speeds: Speeds, now: float, only: str | None = None
+    ) -> None:
+        if only is not None:
+            snapshot = _of_one(snapshot, only)
         self._snapshot = snapshot
         self._speeds = speeds
         self._now = now
@@ -220,6 +225,15 @@ class Cards:
             failure=": ".join(filter(None, (reason_told(each.reason), each.words))),
             verbs=["load"] if pk is not None else [],
         )
+
+
+def _of_one(snapshot: SnapshotState, preset: str) -> SnapshotState:
+    return msgspec.structs.replace(
+        snapshot,
+        instances=[each for each in snapshot.instances if each.preset == preset],
+        remotes=[each for each in snapshot.remotes if each.preset == preset],
+        failures=[each for each in snapshot.failures if each.preset == preset],
+    )
 
 
 def _verbs(each: InstanceState, *, pinned: bool) -> list[str]:

@@ -90,7 +90,7 @@ def _live(request: HttpRequest, speeds: Callable[[], Speeds]) -> dict[str, Any]:
         found["queue"] = queue_shown(snapshot.queue, now)
     except Refused as refusal:
         found["away"] = refusal.message
-    span, leave_out = request.GET.get("span", ""), request.GET.get("timeline") == "0"
+    span, leave_out = request.GET.get("span", ""), request.GET.get("past") == "0"
     sees_decisions = _may(request, "scheduler.view_decisionrecord")
     return found | {
         "now": now,

@@ -166,7 +166,7 @@ def test_ten_thousand_events_leave_the_page_as_large_as_it_was(desk: Desk) -> No
     page.on("request", lambda request: asked.append(request.url))
     size = page.evaluate(SIZE)
 
-    with page.expect_response("**/admin/live/parts/**timeline=1"):
+    with page.expect_response("**/admin/live/parts/**past=1"):
         page.evaluate(TEN_THOUSAND_EVENTS)
 
     assert page.evaluate(SIZE) == size

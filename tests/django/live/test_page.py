@@ -160,7 +160,7 @@ def test_the_timeline_is_left_out_where_nothing_new_is_in_it(
     admin_client: Client, scheduler: StandInScheduler
 ) -> None:
     assert "live-timeline" in text(admin_client, f"{PAGE}parts/")
-    assert "live-timeline" not in text(admin_client, f"{PAGE}parts/?timeline=0")
+    assert "live-timeline" not in text(admin_client, f"{PAGE}parts/?past=0")
 
 
 def test_many_models_take_few_questions(
