@@ -21,7 +21,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """A test that fails leaves a picture of each of its pages, and what the gateway said."""
     report = yield
     desk = getattr(item, "funcargs", {}).get("desk")
-    if report.failed and isinstance(desk, Desk):
+    if (
+        report.failed and report.when != "teardown" and isinstance(desk, Desk)
+    ):  # then they are closed
         pictures = desk.pictures(PICTURES / item.name)
         report.sections.append(("pages", "\n".join(map(str, pictures))))
         report.sections.append(("gateway", "\n".join(desk.gateway.output[-60:])))

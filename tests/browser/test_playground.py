@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import subprocess
@@ -21,6 +22,10 @@ from tests.support.reading_colours import poor_contrasts
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 CHAT = "**/account/playground/teams/*/v1/chat/completions"
+MODELS = "**/account/playground/teams/*/v1/models"
+DOT = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
+)
 CASES = Path(__file__).with_name("markdown_cases.json")
 RENDERED = """
 async (texts) => {
@@ -36,15 +41,19 @@ RAN = "window.ran"
 RECORDS = "SELECT request_id FROM proxy_usagerecord WHERE user = 'mia' AND key_name = 'playground'"
 
 
-def opened(desk: Desk, *, name: str = "mia", width: int = 1280) -> Page:
+def opened(desk: Desk, *, width: int = 1280) -> Page:
     page = desk.page(width=width)
+    log_in(page)
+    return page
+
+
+def log_in(page: Page) -> None:
     page.goto("/account/playground/")
-    page.get_by_label("Username").fill(name)
+    page.get_by_label("Username").fill("mia")
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Log in").click()
     expect(page.get_by_role("heading", name="Playground", exact=True)).to_be_visible()
     expect(page.get_by_label("Model", exact=True).locator("option")).not_to_have_count(0)
-    return page
 
 
 def setting(page: Page, name: str, value: str) -> None:
@@ -205,6 +214,48 @@ def test_an_error_says_what_to_do_and_is_tried_again(desk: Desk) -> None:
     expect(page.get_by_text("by itself")).to_be_visible()
     assert all(each == asked[0] for each in asked)
     desk.complaints[:] = [each for each in desk.complaints if "503" not in each]
+
+
+def test_who_is_logged_out_is_told_so_and_led_to_the_log_in(desk: Desk) -> None:
+    page = opened(desk)
+    page.context.clear_cookies(name="sessionid")
+
+    say(page, "Hello")
+
+    ended = page.get_by_role("alert").filter(has_text="not logged in any more")
+    ended.get_by_role("link", name="Log in").click()
+    expect(page.get_by_label("Username")).to_be_visible()
+    desk.complaints[:] = [each for each in desk.complaints if "401" not in each]
+
+
+def test_a_picture_goes_along_to_a_model_that_takes_one(desk: Desk) -> None:
+    def seeing(route: Route) -> None:
+        answer = route.fetch()
+        told = answer.json()
+        for model in told["data"]:
+            if model["id"] == "beta":
+                model["architecture"] = {"input_modalities": ["text", "image"]}
+        route.fulfill(response=answer, json=told)
+
+    page = desk.page()
+    page.route(MODELS, seeing)
+    log_in(page)
+    asked = answers(page, (200, streamed({"content": "A dot."})))
+    files = page.get_by_label("Add pictures")
+    expect(page.locator("#pg-attach")).not_to_be_visible()
+    page.get_by_label("Model", exact=True).select_option("beta")
+
+    files.set_input_files({"name": "no.png", "mimeType": "image/png", "buffer": b"no picture"})
+    expect(page.get_by_text("no.png is no picture that can be read.")).to_be_visible()
+    files.set_input_files({"name": "dot.png", "mimeType": "image/png", "buffer": DOT})
+    expect(page.get_by_role("img", name="Picture")).to_have_count(1)
+    say(page, "What is it?")
+
+    expect(page.get_by_text("A dot.")).to_be_visible()
+    text, picture = asked[0]["messages"][0]["content"]
+    assert text == {"type": "text", "text": "What is it?"}
+    assert picture["image_url"]["url"].startswith("data:image/jpeg;base64,")
+    expect(page.locator("#pg-pictures img")).to_have_count(0)
 
 
 def test_markup_in_an_answer_is_text_and_markdown_is_shown(desk: Desk) -> None:

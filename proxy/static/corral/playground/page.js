@@ -210,7 +210,9 @@ function showPictures() {
     }));
 }
 
-document.getElementById("pg-files").addEventListener("change", (event) => {
+const files = document.getElementById("pg-files");
+files.hasChangeListener = true; // or the admin's look adds one of its own, for a field that it made itself
+files.addEventListener("change", (event) => {
     addPictures([...event.target.files]);
     event.target.value = "";
 });
