@@ -82,13 +82,14 @@ class ApiKeyAdmin(LimitedAdmin):
         return rows.prefetch_related("successors", "user__memberships")
 
     def get_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> Any:
-        known = ["public_id", "pair", "created_at", "last_used_at", "revoked_at"]
+        known = ["public_id", "in_session", "pair", "created_at", "last_used_at", "revoked_at"]
         return [*self.fields, *known] if obj is not None else self.fields
 
     def get_readonly_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> Any:
         if obj is None:
             return []
-        known = ["user", "public_id", "pair", "created_at", "last_used_at", "revoked_at"]
+        known = ["user", "public_id", "in_session", "pair", "created_at", "last_used_at"]
+        known += ["revoked_at"]
         # A key of scope `admin` may do what a superuser may: nobody gives away more than they have.
         kept = OF_SUPERUSERS.intersection(obj.scopes) and not _is_superuser(request)
         return [*known, "scopes"] if kept else known

@@ -25,6 +25,7 @@ def words() -> dict[str, object]:
         "sent": _("Sent."),
         "answering": _("Answering …"),
         "stopped": _("Stopped."),
+        "unanswered": _("Not answered, and not sent along any more."),
         "cut": _("The answer broke off before its end. Try again."),
         "away": _("The gateway did not answer. Is the network there? Try again."),
         "logIn": _("Log in"),

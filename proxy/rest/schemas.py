@@ -202,6 +202,9 @@ class KeyOut(Schema):
     scopes: list[str]
     aliases: dict[str, str]
     allowed: list[str]
+    in_session: bool = Field(
+        description="Of the playground: it has no text, and cannot be rotated."
+    )
     replaces: str | None = Field(description="The key whose place it takes, after a rotation.")
     created_at: datetime
     expires_at: datetime | None

@@ -216,6 +216,28 @@ def test_an_error_says_what_to_do_and_is_tried_again(desk: Desk) -> None:
     desk.complaints[:] = [each for each in desk.complaints if "503" not in each]
 
 
+def test_what_was_not_answered_is_left_out_and_who_is_compared_later_knows_what_was_said(
+    desk: Desk,
+) -> None:
+    page = opened(desk)
+    refusal = json.dumps({"error": {"message": "Try later.", "code": "queue_full"}})
+    content = (200, streamed({"content": "Yes."}))
+    asked = answers(page, content, (503, refusal), content, content)
+    say(page, "One")
+    expect(page.get_by_text("Yes.")).to_be_visible()
+    say(page, "Two")
+    expect(page.get_by_text("Try later.")).to_be_visible()
+
+    page.get_by_label("Compare with").select_option("beta")
+    say(page, "Three")
+
+    expect(page.get_by_role("region", name="beta").get_by_text("Yes.")).to_have_count(2)
+    expect(page.get_by_text("Not answered")).to_have_count(2)
+    first, second = ([each["content"] for each in told["messages"]] for told in asked[2:])
+    assert first == second == ["One", "Yes.", "Three"]
+    desk.complaints[:] = [each for each in desk.complaints if "503" not in each]
+
+
 def test_who_is_logged_out_is_told_so_and_led_to_the_log_in(desk: Desk) -> None:
     page = opened(desk)
     page.context.clear_cookies(name="sessionid")

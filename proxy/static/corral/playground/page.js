@@ -142,6 +142,8 @@ function send() {
     prompt.value = "";
     pictures = [];
     showPictures();
+    for (const side of asked()) side.takeResults();
+    if (choices[1].value && !sides[1].turns.length) sides[1].adopt(sides[0]);
     for (const [number, side] of asked().entries()) side.ask(turn, choices[number].value, wanted);
 }
 

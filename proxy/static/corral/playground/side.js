@@ -37,11 +37,16 @@ export class Side {
         this._results.hidden = true;
     }
 
-    /** The same conversation as another side has, for one that is compared from here on. */
     async ask(turn, model, settings) {
-        this._takeResults();
+        this._leaveUnanswered();
         this._add(turn, personsTurn(turn, this._page.words));
         await this._send(model, settings);
+    }
+
+    /** The conversation of another side, for one that is compared from here on. */
+    adopt(other) {
+        this.turns = [...other.turns];
+        this._list.replaceChildren(...[...other._list.children].map((each) => each.cloneNode(true)));
     }
 
     stop() {
@@ -57,12 +62,12 @@ export class Side {
 
     async _sendResults() {
         const { model, settings } = this._sent;
-        this._takeResults();
+        this.takeResults();
         await this._send(model, settings);
     }
 
     /** What was typed in for the calls that are open becomes turns; nothing was typed: empty ones. */
-    _takeResults() {
+    takeResults() {
         const open = this._open;
         this._open = null;
         this._results.hidden = true;
@@ -82,6 +87,17 @@ export class Side {
         this.turns.push(turn);
         this._list.append(node);
         this._scroll(true);
+    }
+
+    /** A message to which nothing came is not sent again with the next one: many models take turns
+        in strict order. */
+    _leaveUnanswered() {
+        this._broken?.remove();
+        this._broken = null;
+        if (this.turns.at(-1)?.role !== "user") return;
+        this.turns.pop();
+        this._list.lastElementChild.classList.add("unanswered");
+        this._list.lastElementChild.append(element("p", "corral-subtle", this._page.words.unanswered));
     }
 
     async _retry() {

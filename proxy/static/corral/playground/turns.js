@@ -64,6 +64,8 @@ export class Answer {
     end() {
         clearTimeout(this._timer);
         this._draw();
+        this.calls = this.calls.filter(Boolean);
+        for (const [number, call] of this.calls.entries()) call.id ||= `call_${number}`; // not every engine names them
         for (const call of this.calls) this._calls.append(callShown(call, this._words));
     }
 
