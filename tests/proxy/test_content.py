@@ -20,7 +20,7 @@ class Keys:
     def __init__(self, *, keeps: bool = True) -> None:
         self._keeps = keeps
 
-    async def identify(self, headers: object) -> Caller:
+    async def identify(self, headers: object, by_session: object = None) -> Caller:
         return Caller("blue", policy=Policy(keeps_content=self._keeps))
 
     async def close(self) -> None:

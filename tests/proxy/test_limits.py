@@ -31,7 +31,7 @@ class Keys:
     def __init__(self, *limits: Limit) -> None:
         self.limits = limits
 
-    async def identify(self, headers: object) -> Caller:
+    async def identify(self, headers: object, by_session: object = None) -> Caller:
         return Caller("blue", "aaaaaaaa", limits=self.limits)
 
     async def close(self) -> None:

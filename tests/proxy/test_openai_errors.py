@@ -71,7 +71,7 @@ async def answers(received: Received, child: Connection) -> None:
 
 
 class NoKey:
-    async def identify(self, headers: object) -> Caller:
+    async def identify(self, headers: object, by_session: object = None) -> Caller:
         raise Refused("invalid_api_key", "This API key is not valid, or no longer.")
 
     async def close(self) -> None:

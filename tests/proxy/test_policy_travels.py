@@ -18,7 +18,7 @@ class Keys:
         self.policy = Policy(2.5, "high")
         self.aliases: dict[str, str] = {}
 
-    async def identify(self, headers: object) -> Caller:
+    async def identify(self, headers: object, by_session: object = None) -> Caller:
         return Caller("blue", "aaaaaaaa", self.policy, self.aliases)
 
     async def close(self) -> None:

@@ -26,7 +26,7 @@ class Keys:
         self._scopes = frozenset(scopes)
         self._answers = answers
 
-    async def identify(self, headers: Any) -> Caller:
+    async def identify(self, headers: Any, by_session: object = None) -> Caller:
         if not self._scopes:
             raise Refused("invalid_api_key", "This API key is not valid, or no longer.")
         return Caller("blue", "abcdefgh", scopes=self._scopes)

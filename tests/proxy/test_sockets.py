@@ -26,7 +26,7 @@ BLOCK = b"x" * 65536
 class OneKey:
     """Knows one."""
 
-    async def identify(self, headers: Any) -> Caller:
+    async def identify(self, headers: Any, by_session: object = None) -> Caller:
         given = {value for name, value in headers if name == b"authorization"}
         if given != {b"Bearer good"}:
             raise Refused("invalid_api_key", "An API key is needed.")

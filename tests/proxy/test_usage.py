@@ -80,7 +80,7 @@ async def test_an_answer_is_recorded_by_what_it_states(house):
 
 
 class AnnsKey:
-    async def identify(self, headers: object) -> Caller:
+    async def identify(self, headers: object, by_session: object = None) -> Caller:
         return Caller("blue", "abcdefgh", Policy(team_id=7), user="ann", key_name="bot")
 
     async def close(self) -> None:

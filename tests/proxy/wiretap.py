@@ -30,7 +30,7 @@ MOST_INSTANCES = 3
 class Teams:
     """The key is the team's name."""
 
-    async def identify(self, headers: Any) -> Caller:
+    async def identify(self, headers: Any, by_session: object = None) -> Caller:
         key = dict(headers).get(b"authorization", b"").decode().removeprefix("Bearer ")
         if not key:
             raise Refused("invalid_api_key", "An API key is needed.")
