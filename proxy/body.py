@@ -61,6 +61,18 @@ class Room:
         self.spooled += size
 
 
+class View:
+    def __init__(self, seen: bytes | mmap.mmap) -> None:
+        self._seen = seen
+
+    def __enter__(self) -> bytes | mmap.mmap:
+        return self._seen
+
+    def __exit__(self, *raised: object) -> None:
+        if not isinstance(self._seen, bytes):
+            self._seen.close()
+
+
 class Body:
     """A body that can be sent more than once. Close it when the request is over."""
 
@@ -76,15 +88,12 @@ class Body:
         self.spooled = spool is not None
         self._sending: asyncio.Future[Any] | None = None
 
-    @contextmanager
-    def view(self) -> Iterator[bytes | mmap.mmap]:
+    def view(self) -> View:
         """The whole body, to look at inside the block."""
         if self._held is not None:
-            yield self._held
-            return
+            return View(self._held)
         assert self._spool is not None
-        with mmap.mmap(self._spool.fileno(), self.size, access=mmap.ACCESS_READ) as mapped:
-            yield mapped
+        return View(mmap.mmap(self._spool.fileno(), self.size, access=mmap.ACCESS_READ))
 
     def sent_by(self, sending: asyncio.Future[Any]) -> None:
         """It is needed as long as this runs, also when it is closed meanwhile."""

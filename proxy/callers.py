@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from models_registry.allowing import Allowed, may_use
 from proxy.own_names import Aliases, own_names
 from proxy.scopes import ALL
-from scheduler.protocol import Limit, OwnNames, PriorityName
+from scheduler.protocol import NO_OWN_NAMES, Limit, OwnNames, PriorityName
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,8 @@ class Caller:
 
     def own_names(self, name: str) -> OwnNames:
         """Where its own aliases lead for `name`."""
+        if not self.aliases and not self.policy.aliases:
+            return NO_OWN_NAMES
         return own_names(name, (self.aliases, self.policy.aliases))
 
     def may_use(self, names: Collection[str]) -> bool:

@@ -3,6 +3,7 @@ and so has a client whose child is."""
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from typing import Any
 
@@ -98,7 +99,8 @@ async def open_to(
     }
     host = "localhost" if address.startswith("/") else address
     try:
-        options["sock"] = await connected(address, connect_seconds)
+        connection = await connected(address, connect_seconds)
+        options["sock"] = socket.socket(fileno=connection.detach())
         return ChildSocket(await connect(f"ws://{host}{target}", **options))
     except InvalidStatus as refusal:
         answer = refusal.response

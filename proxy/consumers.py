@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import sys
 from collections.abc import Awaitable
 from dataclasses import replace
 from functools import partial
 from typing import Any
+
+import msgspec
 
 from proxy import listing
 from proxy.addressing import (
@@ -65,6 +66,7 @@ from proxy.sockets import Sockets
 from proxy.standing import Standing
 from proxy.stickiness import sticky_of
 from proxy.streams import Streams
+from proxy.tokens import hex_name
 from proxy.underway import UnderWay
 from proxy.usage.journal import Journal
 from proxy.usage.open_records import OpenRecords
@@ -145,10 +147,9 @@ class GatewayApp:
         if scope["type"] == "websocket":
             await self._sockets(scope, receive, send)
             return
-        headers = scope["headers"]
-        request_id = client_request_id(headers) or f"req-{secrets.token_hex(12)}"
+        headers, path = scope["headers"], scope["path"]
+        request_id = client_request_id(headers) or f"req-{hex_name(12)}"
         request = Request(scope, receive, send, request_id, headers)
-        path = scope["path"]
         try:
             refuse_odd_headers(request.headers)
             endpoint = find_endpoint(path, scope["method"])
@@ -254,8 +255,11 @@ class GatewayApp:
         meter = self._meters.of(endpoint, caller, request, watch.loop)
         relay = made(reader, self._config, watch, meter)
         carriage = Carriage(endpoint, caller, request, relay, watch, meter)
-        with self._under_way.one(watch):
+        self._under_way.enter(watch)
+        try:
             await self._or_say_why(carriage, self._carry(carriage))
+        finally:
+            self._under_way.leave(watch)
 
     async def _or_say_why(self, carriage: Carriage, carrying: Awaitable[None]) -> None:
         request, relay = carriage.request, carriage.relay
@@ -347,7 +351,7 @@ class GatewayApp:
         config, handover = self._config, Handover()
 
         async def carry() -> None:
-            carried = replace(order, meter=apart.meter)
+            carried = msgspec.structs.replace(order, meter=apart.meter)
             forwarding = Forwarding(carried, carriers, apart.relay, apart.watch)
             try:
                 await self._or_say_why(apart, forwarding.run())

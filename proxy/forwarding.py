@@ -6,6 +6,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
+
 from proxy.abandoned import AbandonedAnswers, Left
 from proxy.attempts import ATTEMPTS, Attempts, broken_off
 from proxy.body import Body, Room
@@ -30,8 +32,7 @@ from scheduler.client import Conversation, Lease, SchedulerClient
 from scheduler.protocol import Refused, Remote
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(msgspec.Struct, frozen=True):
     """What is to be carried. `id` is what the client knows it by, `head` the request's head as the
     child gets it but for its end, `asked` what the client sent of it, `sticky` who goes to the same
     instance each time. `form` is the Content-Type of a multipart form, None for another body.

@@ -185,9 +185,10 @@ def to_client(
 
 def can_be_told(status: int, headers: RawHeaders) -> bool:
     """Whether an answer's head is one of HTTP. Parsers let more pass than servers will send."""
-    return 200 <= status < 600 and not any(
-        _NOT_IN_A_NAME.search(name) or _NOT_IN_A_VALUE.search(value) for name, value in headers
-    )
+    for name, value in headers:
+        if _NOT_IN_A_NAME.search(name) or _NOT_IN_A_VALUE.search(value):
+            return False
+    return 200 <= status < 600
 
 
 def client_request_id(headers: RawHeaders) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 
 import msgspec
 
@@ -30,8 +29,7 @@ class AnswerCut(Exception):
     """Raised to the server, so that it closes the connection without a clean end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reader:
+class Reader(msgspec.Struct, frozen=True):
     """The client's side of a request."""
 
     send: Send

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 _FRAME_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _HOLD_LIMIT = 64 << 10
@@ -57,8 +58,7 @@ class WholeFrames:
         return b"\n\n" + frame if self._inside_frame else frame
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True):
     """Tokens of one answer. `read` counts the whole prompt, of which `cached` were not computed.
     What the answer does not state is None."""
 
@@ -88,6 +88,8 @@ class Tail:
         self._head = b""
         self._chunks: deque[bytes] = deque()
         self._size = 0
+        self._is_all = True
+        """Nothing has been left out."""
 
     def push(self, chunk: bytes) -> None:
         self.events += chunk.count(b"\n\n") or chunk.count(b"\r\n\r\n")
@@ -95,13 +97,17 @@ class Tail:
             self._head += chunk[: _HEAD_BYTES - len(self._head)]
         if len(chunk) > _TAIL_BYTES:
             chunk = chunk[-_TAIL_BYTES:]
+            self._is_all = False
         self._chunks.append(chunk)
         self._size += len(chunk)
         while self._size - len(self._chunks[0]) >= _TAIL_BYTES:
             self._size -= len(self._chunks.popleft())
+            self._is_all = False
 
     def usage(self) -> Usage:
         tail = b"".join(self._chunks)
+        if self._is_all and (plain := _told_plainly(tail)) is not None:
+            return plain
         end = _figures(tail)
         begin = end if tail == self._head else _figures(self._head)  # a short answer is both
         usage = {**begin.get("usage", {}), **end.get("usage", {})}
@@ -125,6 +131,51 @@ class Tail:
                 _count(timings, "predicted_n"),
             ),
         )
+
+
+_Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
+
+
+class _Details(msgspec.Struct):
+    cached_tokens: _Count | None = None
+
+
+class _Usage(msgspec.Struct):
+    """OpenAI's, as almost every whole answer states it."""
+
+    prompt_tokens: _Count
+    completion_tokens: _Count
+    prompt_tokens_details: _Details | None = None
+    input_tokens_details: None = None
+    cache_read_input_tokens: None = None
+
+
+class _Timings(msgspec.Struct):
+    cache_n: _Count | None = None
+
+
+class _Whole(msgspec.Struct):
+    usage: _Usage
+    timings: _Timings | None = None
+
+
+_PLAIN = msgspec.json.Decoder(_Whole)
+
+
+def _told_plainly(whole: bytes) -> Usage | None:
+    """Of an answer that is one JSON object with OpenAI's usage; None of any other."""
+    if not whole.startswith(b"{") or whole.count(b'"usage"') != 1:
+        return None
+    try:
+        told = _PLAIN.decode(whole)
+    except msgspec.DecodeError:
+        return None
+    usage, timings = told.usage, told.timings
+    details = usage.prompt_tokens_details
+    cached = None if details is None else details.cached_tokens
+    if cached is None and timings is not None:
+        cached = timings.cache_n
+    return Usage(usage.prompt_tokens, cached, usage.completion_tokens)
 
 
 def _figures(part: bytes) -> dict[str, dict[str, Any]]:

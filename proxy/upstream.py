@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from typing import Protocol, cast
+from typing import Protocol
 
 import httptools
 
 from proxy.connecting import UpstreamFailed as UpstreamFailed
 from proxy.connecting import connected
 from proxy.headers import can_be_told
+from proxy.wire import Wire
 
 LONGEST_WHOLE = 1 << 20
 """Bytes. An answer of a stated length up to this begins when it is whole: a child sends it in one
@@ -45,7 +46,7 @@ class Coming(Protocol):
     async def more(self) -> bytes: ...
 
 
-class Answer(asyncio.Protocol):
+class Answer:
     """A request to a child and what it answers, on a connection of its own.
 
     `ask`, then `begin`, then `first` and as many `more` as it takes; `close` at any time. Whoever
@@ -61,7 +62,7 @@ class Answer(asyncio.Protocol):
         self.first = b""
         self.begun = False
         self._loop = loop
-        self._transport: asyncio.Transport | None = None
+        self._wire: Wire | None = None
         self._parser: httptools.HttpResponseParser | None = None
         self._head_bytes = 0
         self._head_over = False
@@ -85,14 +86,14 @@ class Answer(asyncio.Protocol):
         failed, it has sent nothing.
         """
         await self._connect(address, connect_seconds)
-        if self._transport is None or self._transport.is_closing():
+        if self._wire is None or self._wire.is_closing():
             raise UpstreamFailed("the connection broke at once")
         if isinstance(body, bytes):
-            self._transport.write(head + body)
+            self._wire.write(head + body)
             return None
         self._writable = asyncio.Event()
         self._writable.set()
-        self._transport.write(head)
+        self._wire.write(head)
         self._sending = self._loop.create_task(self._send(body), name="request body")
         return self._sending
 
@@ -104,7 +105,7 @@ class Answer(asyncio.Protocol):
         while not self._complete:
             if self._error is not None and (self._whole or not self._parts):
                 raise self._error
-            if self._transport is None:
+            if self._wire is None:
                 raise UpstreamFailed("nothing was asked")
             if self._parts and not self._whole:
                 break
@@ -131,27 +132,22 @@ class Answer(asyncio.Protocol):
         """Cut the connection, unless it has ended. May be called again."""
         if self._sending is not None:
             self._sending.cancel()
-        if self._transport is not None:
-            self._transport.abort()
+        if self._wire is not None:
+            self._wire.abort()
 
     async def _connect(self, address: str, seconds: float) -> None:
         connection = await connected(address, seconds)
-        try:
-            if address.startswith("/"):
-                await self._loop.create_unix_connection(lambda: self, sock=connection)
-            else:
-                await self._loop.create_connection(lambda: self, sock=connection)
-        except OSError as error:
-            raise UpstreamFailed(str(error)) from error
+        self._parser = httptools.HttpResponseParser(self)
+        self._wire = Wire(self._loop, connection, self)
 
     async def _send(self, body: AsyncIterator[bytes]) -> None:
-        assert self._transport is not None
+        assert self._wire is not None
         assert self._writable is not None
         try:
             async for part in body:
-                if self._transport.is_closing():
+                if self._wire.is_closing():
                     return
-                self._transport.write(part)
+                self._wire.write(part)
                 await self._writable.wait()
         except Exception as error:
             self._fail(error)  # to whoever waits for the answer
@@ -171,9 +167,9 @@ class Answer(asyncio.Protocol):
         taken = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         self._parts.clear()
         self._held = 0
-        if self._paused and self._transport is not None and not self._transport.is_closing():
+        if self._paused and self._wire is not None and not self._wire.is_closing():
             self._paused = False
-            self._transport.resume_reading()
+            self._wire.resume_reading()
         return taken
 
     def _fail(self, error: Exception) -> None:
@@ -184,12 +180,7 @@ class Answer(asyncio.Protocol):
         self.close()
         self._tell()
 
-    # What the event loop calls
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Not by isinstance: uvloop's transports are none of asyncio's classes.
-        self._transport = cast(asyncio.Transport, transport)
-        self._parser = httptools.HttpResponseParser(self)
+    # What the wire calls
 
     def data_received(self, data: bytes) -> None:
         if self._parser is None or self._complete or self._error is not None:
@@ -206,9 +197,9 @@ class Answer(asyncio.Protocol):
         if self._complete:
             self.close()
         elif self._held > max(HELD_UNREAD, self._whole) and not self._paused:
-            assert self._transport is not None
+            assert self._wire is not None
             self._paused = True
-            self._transport.pause_reading()
+            self._wire.pause_reading()
         self._tell()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -19,6 +19,11 @@ has left. Where a server has it, no task has to wait for `receive` to say so, wh
 what a short request costs."""
 
 
+AT_HAND = "corral.at_hand"
+"""Among them as well: whether `receive` would not wait, for what it says is there. Where a server
+has it, no timer has to be set for a body that came with its head."""
+
+
 class Cause(StrEnum):
     CLIENT_GONE = auto()
     BODY_IDLE = auto()  # nothing more of the body came

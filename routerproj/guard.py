@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import monotonic
@@ -17,6 +17,7 @@ from models_registry.client_address import address_behind
 from proxy.client_socket import can_answer, closing_for, fitting, http_answer
 from proxy.log_context import LogContext, of_request
 from proxy.relay import AnswerCut
+from proxy.watch import AT_HAND
 from routerproj import guard_rules as rules
 from routerproj.refusals import refusal
 from scheduler.protocol import Refused
@@ -92,7 +93,8 @@ class Guard:
         if scope["path"].startswith(UPLOADS):
             config = self._upload_config
         plain = not gateway and rules.wants_a_page(scope)
-        exchange = Exchange(identifier, receive, send, config, plain=plain)
+        at_hand = scope.get("extensions", {}).get(AT_HAND)
+        exchange = Exchange(identifier, receive, send, config, plain=plain, at_hand=at_hand)
         try:
             try:
                 exchange.expect(self._check(scope, config, gateway=gateway))
@@ -199,8 +201,10 @@ class Exchange:
         config: GuardConfig,
         *,
         plain: bool = False,
+        at_hand: Callable[[], bool] | None = None,
     ) -> None:
-        """`plain`: a refusal is a sentence, not JSON."""
+        """`plain`: a refusal is a sentence, not JSON. `at_hand` says that `receive` waits for
+        nobody."""
         self.identifier = identifier
         self.started = False
         self.status = 0
@@ -210,6 +214,7 @@ class Exchange:
         self._send = send
         self._config = config
         self._plain = plain
+        self._at_hand = at_hand or _unknown
         self._body_over = False
         self._received = 0
         self._waited = 0.0
@@ -230,6 +235,17 @@ class Exchange:
             return {"type": "http.disconnect"}
 
     async def _part_of_body(self) -> Message:
+        message = await (self._receive() if self._at_hand() else self._awaited_part())
+        if message["type"] == "http.request":
+            self._received += len(message.get("body", b""))
+            self._body_over = not message.get("more_body", False)
+            if self._received > self._config.max_body:
+                raise Guard.too_large(self._config)
+        else:
+            self._body_over = True
+        return message
+
+    async def _awaited_part(self) -> Message:
         """Only the time spent waiting for the client counts, never our own."""
         allowed = self._config.body_timeout_seconds + self._received / SLOWEST_BODY
         begun = monotonic()
@@ -241,13 +257,6 @@ class Exchange:
                 "request_timeout", "the body did not arrive in time: CORRAL_BODY_TIMEOUT"
             ) from None
         self._waited += monotonic() - begun
-        if message["type"] == "http.request":
-            self._received += len(message.get("body", b""))
-            self._body_over = not message.get("more_body", False)
-            if self._received > self._config.max_body:
-                raise Guard.too_large(self._config)
-        else:
-            self._body_over = True
         return message
 
     async def send(self, message: Message) -> None:
@@ -256,10 +265,10 @@ class Exchange:
         if message["type"] == "http.response.start":
             self.started = True
             self.status = message["status"]
-            headers = message.get("headers", ())
-            if b"x-request-id" not in [name.lower() for name, _ in headers]:
-                ours = (b"x-request-id", self.identifier.encode())
-                message = {**message, "headers": [*headers, ours]}
+            headers = [*message.get("headers", ())]
+            if not _says_its_id(headers):
+                headers.append((b"x-request-id", self.identifier.encode()))
+                message = {**message, "headers": headers}
         await self._send(message)
 
     async def refuse(self, error: Refused) -> None:
@@ -273,6 +282,17 @@ class Exchange:
         self.status = status
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
         await self._send({"type": "http.response.body", "body": body})
+
+
+def _unknown() -> bool:
+    return False
+
+
+def _says_its_id(headers: Sequence[tuple[bytes, bytes]]) -> bool:
+    """The gateway's own answers do, at their end."""
+    if headers and headers[-1][0] == b"x-request-id":
+        return True
+    return any(name.lower() == b"x-request-id" for name, _ in headers)
 
 
 def _tell_of(scope: Scope, method: str, status: int, begun: float) -> None:

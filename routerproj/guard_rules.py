@@ -8,11 +8,11 @@ what can be read in two ways is refused.
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Collection, Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
+from proxy.tokens import hex_name
 from scheduler.protocol import Refused
 
 ONCE = frozenset(
@@ -20,6 +20,11 @@ ONCE = frozenset(
 )
 MODEL_IN_PATH = ("/v1/models/", "/models/", "/router/api/presets/", "/router/api/aliases/")
 """Below these an encoded slash is part of a model's name, as client libraries write it."""
+
+LONGEST_USUAL = 64
+MOST_USUAL = 512
+_usual: dict[str, bytes] = {}
+"""Short paths that have passed, with how they were written: almost all requests go to few."""
 
 LOCALHOST = r"https?://(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?"
 _PORTS = {"http": 80, "https": 443}
@@ -41,7 +46,7 @@ def first_value(scope: Any, name: bytes) -> bytes:
 def request_id_of(scope: Any) -> str:
     """The client's own, when it is one sane word; otherwise a new one."""
     given = first_value(scope, b"x-request-id")
-    return given.decode() if _REQUEST_ID.fullmatch(given) else f"req-{secrets.token_hex(12)}"
+    return given.decode() if _REQUEST_ID.fullmatch(given) else f"req-{hex_name(12)}"
 
 
 def check_headers(scope: Any) -> int | None:
@@ -76,6 +81,8 @@ def check_path(scope: Any) -> None:
     """Raises Refused for a path that another reader could take for another path."""
     path: str = scope["path"]
     raw: bytes = scope.get("raw_path") or path.encode()
+    if _usual.get(path) == raw and not scope.get("root_path"):
+        return
     if not raw.startswith(b"/") or not path.startswith("/"):
         raise _bad("the request target must be a path that begins with a slash")
     if scope.get("root_path"):
@@ -92,6 +99,8 @@ def check_path(scope: Any) -> None:
         raise _bad("the path holds an encoded slash")
     if _ENCODED_AGAIN.search(path):
         raise _bad("the path was encoded twice")
+    if len(path) <= LONGEST_USUAL and len(_usual) < MOST_USUAL:
+        _usual[path] = raw
 
 
 def _length(given: bytes) -> int | None:

@@ -8,10 +8,11 @@ from typing import Any
 
 import msgspec
 
-from .protocol import LINE_LIMIT, Operation, Refused, Reply
+from .protocol import LINE_LIMIT, Operation, Refused, Reply, ReplyLine
 
 _encode = msgspec.json.Encoder().encode
 decode_reply = msgspec.json.Decoder(Reply).decode
+decode_line = msgspec.json.Decoder(ReplyLine).decode
 
 
 def call(socket: Path, operation: Operation, timeout: float = 5.0) -> dict[str, Any]:
@@ -48,7 +49,7 @@ def line_of(operation: Operation) -> bytes:
     return line
 
 
-def refused_by(reply: Reply) -> Refused:
+def refused_by(reply: Reply | ReplyLine) -> Refused:
     assert reply.error is not None
     return Refused(
         reply.error.code,

@@ -58,6 +58,8 @@ from .tally import Tallied
 
 logger = logging.getLogger(__name__)
 
+_granted = msgspec.json.Decoder(Granted).decode
+
 CALL_SECONDS = 10.0
 """How long a call other than acquire may take, a missing scheduler included."""
 FIRST_PAUSE_SECONDS = 0.02
@@ -182,8 +184,8 @@ class SchedulerClient:
         if conversation is not None:
             conversation.waits(connection, ask.id)
         try:
-            ok = await connection.ask(ask)
-            lease = Lease(connection, msgspec.convert(ok, Granted), ask.id, draining, ask.charge)
+            granted = _granted(await connection.asked(ask))
+            lease = Lease(connection, granted, ask.id, draining, ask.charge)
         except asyncio.CancelledError:
             # It may have been granted in this very moment: then the lease ends by this.
             connection.tell(Cancel(connection.next_id(), ask.id))

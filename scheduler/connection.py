@@ -8,8 +8,10 @@ from collections.abc import AsyncIterator, Callable
 from itertools import count
 from typing import Any, Protocol, cast
 
-from .calling import decode_reply, line_of, refused_by
-from .protocol import UNREADABLE_ID, Cancel, Operation, Reply, Subscribe
+import msgspec
+
+from .calling import decode_line, line_of, refused_by
+from .protocol import UNREADABLE_ID, Cancel, Operation, ReplyLine, Subscribe
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +26,9 @@ class Held(Protocol):
     lost: asyncio.Event
 
 
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
 class Connection(asyncio.Protocol):
     """Replies find their asker by the id. What nobody waits for is dropped."""
 
@@ -32,7 +37,7 @@ class Connection(asyncio.Protocol):
         self._loop = loop
         self.broken = asyncio.Event()
         self.leases: set[Held] = set()
-        self._askers: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._askers: dict[int, asyncio.Future[msgspec.Raw]] = {}
         self._listeners: dict[int, asyncio.Queue[dict[str, Any] | None]] = {}
         self._drains: dict[int, asyncio.Event] = {}
         self._ids = count(1)
@@ -81,9 +86,13 @@ class Connection(asyncio.Protocol):
 
     async def ask(self, operation: Operation) -> dict[str, Any]:
         """What the reply's `ok` holds. Raises Refused, or ConnectionLost."""
+        return _decode(await self.asked(operation))
+
+    async def asked(self, operation: Operation) -> msgspec.Raw:
+        """The same as it stands in the line."""
         if self._transport is None or self._transport.is_closing():
             raise ConnectionLost
-        reply: asyncio.Future[dict[str, Any]] = self._loop.create_future()
+        reply: asyncio.Future[msgspec.Raw] = self._loop.create_future()
         line = line_of(operation)
         self._askers[operation.id] = reply
         try:
@@ -115,13 +124,13 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         *lines, self._received = (self._received + data).split(b"\n")
         for line in lines:
-            reply = decode_reply(line)
+            reply = decode_line(line)
             if reply.id == UNREADABLE_ID:
                 self._give_up(reply)
                 return
             self._answer(reply)
 
-    def _give_up(self, reply: Reply) -> None:
+    def _give_up(self, reply: ReplyLine) -> None:
         """One of our lines could not be read, and nobody knows which: its asker would wait on.
         All are refused, for to ask for the same again would end the same way."""
         logger.error("the scheduler could not read a line of ours: %s", reply.error)
@@ -144,21 +153,16 @@ class Connection(asyncio.Protocol):
         for told in self._listeners.values():
             told.put_nowait(None)
 
-    def _answer(self, reply: Reply) -> None:
-        if (told := self._listeners.get(reply.id)) is not None:
-            told.put_nowait(reply.ok)
-            return
-        draining = self._drains.get(reply.id)
-        if draining is not None and reply.ok is not None and "draining" in reply.ok:
-            if reply.ok["draining"]:
-                draining.set()
-            else:
-                draining.clear()
-            return
+    def _answer(self, reply: ReplyLine) -> None:
         asker = self._askers.get(reply.id)
-        if asker is None or asker.done():
-            return
-        if reply.error is not None:
-            asker.set_exception(refused_by(reply))
-        else:
-            asker.set_result(reply.ok or {})
+        if asker is not None and not asker.done():
+            if reply.error is not None:
+                asker.set_exception(refused_by(reply))
+            else:
+                asker.set_result(reply.ok)
+        elif (told := self._listeners.get(reply.id)) is not None:
+            told.put_nowait(None if reply.error is not None else _decode(reply.ok))
+        elif (draining := self._drains.get(reply.id)) is not None and reply.error is None:
+            said = _decode(reply.ok).get("draining")  # else it is a grant that came too late
+            if said is not None:
+                (draining.set if said else draining.clear)()

@@ -13,6 +13,9 @@ from .protocol import Abandon, Ended, Forgo, Granted, Heard, Keep, Refused, Rele
 logger = logging.getLogger(__name__)
 
 
+_NEVER = asyncio.Event()
+
+
 class Lease:
     """One request's hold on an instance. It ends by `release`; `abandon` says that its client has
     left while the child still works, and is followed by a `release` when the child has done."""
@@ -40,7 +43,7 @@ class Lease:
         self.rate = granted.rate
         self.lost = asyncio.Event()
         """Set when the control connection that held it broke."""
-        self.draining = draining or asyncio.Event()
+        self.draining = draining or _NEVER
         """Of a WebSocket's: set while its instance drains, which waits for the lease's end."""
         self._connection = connection
         self._asked = asked
@@ -68,7 +71,8 @@ class Lease:
         self._connection.leases.discard(self)
         self._connection.forget(self._asked)
         id = self._connection.next_id()
-        ask = Release(id, self.lease, died, read, cached, answered, unread, unanswered)
+        silent = not died
+        ask = Release(id, self.lease, died, read, cached, answered, unread, unanswered, silent)
         if not died:
             self._connection.tell(ask)
             return None

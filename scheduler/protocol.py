@@ -93,6 +93,7 @@ from .messages.limits import Limit as Limit
 from .messages.limits import Rate as Rate
 from .messages.replies import ErrorBody as ErrorBody
 from .messages.replies import Reply as Reply
+from .messages.replies import ReplyLine as ReplyLine
 from .messages.trials import TRIAL as TRIAL
 from .messages.trials import Try as Try
 

@@ -65,12 +65,18 @@ class Tally:
         return bool(self._counts or self._ranges)
 
     def count(self, name: str, labels: tuple[str, ...], by: float = 1.0) -> None:
-        key = self._key(self._counts, name, labels)
+        key = (name, labels)
+        if key not in self._counts:
+            key = self._key(self._counts, name, labels)
         self._counts[key] = self._counts.get(key, 0.0) + by
 
     def spread(self, name: str, labels: tuple[str, ...], seconds: float) -> None:
-        key = self._key(self._ranges, name, labels)
-        self._of(key)[bisect_left(SECONDS, seconds)] += 1
+        key = (name, labels)
+        ranges = self._ranges.get(key)
+        if ranges is None:
+            key = self._key(self._ranges, name, labels)
+            ranges = self._of(key)
+        ranges[bisect_left(SECONDS, seconds)] += 1
         self._totals[key] += max(0.0, seconds)
 
     def add(self, more: Tallied) -> None:

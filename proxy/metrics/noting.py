@@ -24,6 +24,7 @@ TOLD_AT_ONCE = 1000
 def count_records(records: Iterable[Record], tally: Tally) -> None:
     for record in records:
         model, team = record.preset, record.team
+        of_model = (model,)
         tally.count(families.REQUESTS, (model, team, record.code or _outcome(record.status)))
         for kind in ("read", "cached", "answered"):
             if tokens := getattr(record, kind):
@@ -36,7 +37,7 @@ def count_records(records: Iterable[Record], tally: Tally) -> None:
             (families.LOAD_WAIT, record.load_wait),
         ):
             if seconds is not None:
-                tally.spread(name, (model,), seconds)
+                tally.spread(name, of_model, seconds)
 
 
 def _outcome(status: int) -> str:

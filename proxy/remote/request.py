@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from urllib.parse import parse_qsl, urlencode
 
+import msgspec
+
 from models_registry.remote_addresses import address_at
 from proxy.headers import RawHeaders
 from scheduler.protocol import Refused
@@ -30,8 +32,7 @@ _OURS = frozenset({"model", "autoload"})
 """Of a query: the one is rewritten, the other is for the gateway."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True):
     """What the client sent, but for its body."""
 
     method: str
@@ -73,12 +74,13 @@ def via_of(secret_key: str) -> str:
 
 def refuse_what_came_back(headers: RawHeaders, via: str) -> None:
     """Raises Refused: a remote that leads back here would ask for ever."""
-    if any(name == b"via" and via.encode() in value for name, value in headers):
-        raise Refused(
-            "request_loops",
-            "This request has been here before: an upstream URL leads back to this gateway. An "
-            "administrator has to change it.",
-        )
+    for name, value in headers:
+        if name == b"via" and via.encode() in value:
+            raise Refused(
+                "request_loops",
+                "This request has been here before: an upstream URL leads back to this gateway. An "
+                "administrator has to change it.",
+            )
 
 
 def _passed_on(headers: RawHeaders) -> Iterator[tuple[str, str]]:

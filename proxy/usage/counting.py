@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from proxy.sse import Usage
 
@@ -40,8 +40,7 @@ WITHOUT_TEXT = frozenset(
 """Paths whose answers are figures: nothing of them is a token."""
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(msgspec.Struct, frozen=True):
     """Tokens. `read` counts the whole prompt, `cached` what of it was not computed. None is not
     known; `estimated` says that one of them was not told but worked out."""
 
@@ -55,8 +54,7 @@ UNKNOWN = Counted()
 NOTHING = Counted(0, 0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True):
     """What can be seen of an answer from outside: its bytes, and its events if it is a stream."""
 
     size: int

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
+
+import msgspec
 
 from proxy.log_context import is_for
 from proxy.sse import Tail
+from proxy.tokens import hex_name
 from proxy.usage.counting import (
     NOTHING,
     UNKNOWN,
@@ -66,8 +67,7 @@ class Begun(Protocol):
     def is_stream(self) -> bool: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Asking:
+class Asking(msgspec.Struct, frozen=True):
     """Of a request, what is known when it comes. `id` is what its client knows it by, `trace` what
     it says that it is a part of, if that is believed."""
 
@@ -100,7 +100,7 @@ class Meter:
         open_records: OpenRecords | None = None,
     ) -> None:
         """`capture` for a team whose prompts and answers are stored."""
-        self.id = secrets.token_hex(16)
+        self.id = hex_name(16)
         """Of this request alone, and the same for each of its tries."""
         self.asking = asking
         self.model = ""
@@ -185,7 +185,7 @@ class Meter:
             self._open.tell(self._so_far(counted))
 
     def _so_far(self, counted: Counted) -> Opened:
-        return Opened(self._made(SWITCHED, KILLED, replace(counted, estimated=True), charged=True))
+        return Opened(self._made(SWITCHED, KILLED, _guessed(counted), charged=True))
 
     def _opens(self, opened: Opened) -> None:
         if self._open_records is not None:
@@ -312,7 +312,8 @@ class Meter:
         return f"{self.id}-{self._attempt}"
 
     def _since(self, when: float | None) -> float | None:
-        return None if when is None else round(self._loop.time() - when, 6)
+        """To the microsecond: `round` would take as long as the rest of a record."""
+        return None if when is None else int((self._loop.time() - when) * 1e6) / 1e6
 
     def _said_of(self, error: BaseException) -> tuple[int, str]:
         """What its client was told, or would have been."""
@@ -329,6 +330,10 @@ class Meter:
         if kind is None:  # nobody was there
             return CLIENT_CLOSED, code
         return self._status or kind.status, code
+
+
+def _guessed(counted: Counted) -> Counted:
+    return msgspec.structs.replace(counted, estimated=True)
 
 
 def stream_record(stream: str) -> str:

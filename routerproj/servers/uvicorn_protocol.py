@@ -12,13 +12,14 @@ from functools import partial
 from typing import Any, ClassVar
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from proxy.watch import CLIENT_GONE
+from proxy.watch import AT_HAND, CLIENT_GONE
 from routerproj.addresses import TOO_MANY_OF_ADDRESS, Addresses, house_of, is_proxy
 from routerproj.refusals import on_the_wire, refusal
 from routerproj.servers.limits import MAX_HEADER_FIELDS, Limits
 from routerproj.servers.transport import LingeringTransport
+from routerproj.servers.uvicorn_answering import Answering
 from scheduler.protocol import Refused
 
 SPARE_CONNECTIONS = 64
@@ -161,6 +162,16 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     def handle_websocket_upgrade(self) -> None:
         self._in_body = False  # there was none: its end is not waited for at the close
         super().handle_websocket_upgrade()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        answering = Answering(cycle)
+        extensions: Any = cycle.scope["extensions"]
+        extensions[AT_HAND] = answering.is_at_hand
+
+        async def answered(scope: Any, receive: Any, _send: Any) -> None:
+            await app(scope, receive, answering.send)
+
+        super()._start_asgi_task(cycle, answered)
 
     # The parser's callbacks
 

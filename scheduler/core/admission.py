@@ -202,6 +202,9 @@ class Admission:
 
     def unmeasured(self, now: float) -> list[tuple[PresetName, bool]]:
         """Those that wait for their measurement, and whether half of that wait is over."""
+        successors = self._beside.unmeasured()
+        if not self.skipped and not successors:
+            return []
         waiting = {
             preset: entry.since
             for preset, outcome in self.skipped.items()
@@ -209,7 +212,7 @@ class Admission:
             and (entry := self._queue.entries.get(preset)) is not None
         }
         half = now - self._config.measure_wait_seconds / 2
-        since = self._beside.unmeasured() | waiting
+        since = successors | waiting
         return [(preset, begun <= half) for preset, begun in since.items()]
 
     def _without_place(self, entry: Entry, no_place: NoPlace, now: float) -> Step:

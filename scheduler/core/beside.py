@@ -132,6 +132,8 @@ class Beside:
 
     def unmeasured(self) -> dict[PresetName, float]:
         """Successors that wait for their measurement, and since when."""
+        if not self._unmeasured:
+            return {}
         return {name: since for name, since in self._unmeasured.items() if name in self._presets}
 
     def _saturated(self) -> list[PresetName]:

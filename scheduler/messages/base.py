@@ -23,5 +23,7 @@ AllowedLists = Annotated[tuple[Names, ...], msgspec.Meta(max_length=2)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 
 
-class OperationBase(msgspec.Struct, tag_field="op", forbid_unknown_fields=True, frozen=True):
+class OperationBase(
+    msgspec.Struct, tag_field="op", forbid_unknown_fields=True, frozen=True, omit_defaults=True
+):
     id: int

@@ -81,7 +81,8 @@ class Release(OperationBase, tag="release", frozen=True):
     answer states; what it does not state is null. `unread`: the stream of a conversation has ended,
     and its client may not have all of it yet. `unanswered`: not a byte of an answer has come, and
     nothing is charged; its place in the limits is kept for a moment (5 s), for it may be asked for
-    again, unless `forgo` says that it is not.
+    again, unless `forgo` says that it is not. `silent`: nobody waits for a reply, and none comes
+    but a refusal.
     """
 
     lease: int
@@ -91,6 +92,7 @@ class Release(OperationBase, tag="release", frozen=True):
     answered: Count | None = None
     unread: bool = False
     unanswered: bool = False
+    silent: bool = False
 
     @property
     def tokens(self) -> int | None:

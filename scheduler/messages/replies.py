@@ -20,8 +20,16 @@ class ErrorBody(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Either `ok` or `error`. A line that could not be read is answered with id -1."""
+    """Either `ok`, an object, or `error`. A line that could not be read is answered with id -1."""
 
     id: int
-    ok: dict[str, Any] | None = None
+    ok: Any = None
+    error: ErrorBody | None = None
+
+
+class ReplyLine(msgspec.Struct, frozen=True):
+    """The same as it is read by whoever knows best what `ok` is: as it stands in the line."""
+
+    id: int
+    ok: msgspec.Raw = msgspec.Raw(b"")
     error: ErrorBody | None = None

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, assert_never, cast
+from typing import assert_never, cast
 
 import msgspec
 
@@ -74,6 +74,10 @@ PAUSE_AT = 1 << 20
 """Bytes of unread replies at which no more of its requests are read."""
 
 _decode = msgspec.json.Decoder(Operation).decode
+
+
+def _unsaid(_ended: Ended | None) -> None:
+    """The answer to who waits for none."""
 
 
 class ControlServer:
@@ -162,12 +166,11 @@ class _Connection(asyncio.Protocol):
     # Lines ---------------------------------------------------------------------------------------
 
     def _read(self, line: bytes) -> None:
-        if not line.strip():
-            return
         try:
             operation = _decode(line)
         except (msgspec.DecodeError, RecursionError) as problem:
-            self._refuse(id_of(line), unreadable(line, problem))
+            if line.strip():
+                self._refuse(id_of(line), unreadable(line, problem))
             return
         try:
             self._do(operation)
@@ -245,7 +248,7 @@ class _Connection(asyncio.Protocol):
         request = self._ended_lease(told.lease)
         self._operations.leases.release(
             request,
-            partial(self._released, told.id),
+            _unsaid if told.silent else partial(self._released, told.id),
             died=told.died,
             tokens=told.tokens,
             unread=told.unread,
@@ -302,9 +305,7 @@ class _Connection(asyncio.Protocol):
             else:
                 leave()  # cancelled, or the connection broke, in the meantime
 
-        self._operations.subscribe(
-            lambda happened: self._ok(id, msgspec.to_builtins(happened)), begun
-        )
+        self._operations.subscribe(partial(self._ok, id), begun)
 
     def _unused(self, id: int) -> None:
         if id in self._requests:
@@ -344,13 +345,13 @@ class _Connection(asyncio.Protocol):
             return  # cancelled in this very moment: the lease ends by that
         self._leases[request] = id
         granted = self._operations.granted(request, answer, asked)
-        self._ok(id, msgspec.to_builtins(granted))
+        self._ok(id, granted)
 
     def _drains(self, id: int, draining: bool) -> None:
-        self._ok(id, msgspec.to_builtins(Drains(draining)))
+        self._ok(id, Drains(draining))
 
     def _released(self, id: int, ended: Ended | None) -> None:
-        self._ok(id, {} if ended is None else {"ended": msgspec.to_builtins(ended)})
+        self._ok(id, {} if ended is None else {"ended": ended})
 
     def _loaded(self, id: int, answer: Run | Refused) -> None:
         self._requests.pop(id, None)
@@ -372,10 +373,10 @@ class _Connection(asyncio.Protocol):
         if isinstance(answer, Refused):
             self._refuse(id, answer)
         else:
-            self._ok(id, {} if answer is None else msgspec.to_builtins(answer))
+            self._ok(id, answer)
 
-    def _ok(self, id: int, ok: dict[str, Any] | None = None) -> None:
-        self._send(Reply(id, ok=ok or {}))
+    def _ok(self, id: int, ok: object = None) -> None:
+        self._send(Reply(id, ok={} if ok is None else ok))
 
     def _refuse(self, id: int, refusal: Refused) -> None:
         body = ErrorBody(refusal.code, refusal.message, refusal.retry_after_seconds, refusal.rate)

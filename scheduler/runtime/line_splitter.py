@@ -21,6 +21,9 @@ class LineSplitter:
         *complete, rest = data.split(b"\n")
         lines = []
         for piece in complete:
+            if not self._begun and not self._skipping and len(piece) <= self._limit:
+                lines.append(piece)
+                continue
             self._grow(piece)
             if self._skipping:
                 self._skipping = False

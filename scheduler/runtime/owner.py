@@ -46,6 +46,7 @@ from scheduler.tally import Tally
 from .ending import BeforeExit, exit_after, killed_in_time
 from .figures import Figures
 from .happenings import Happenings
+from .inbox import Inbox
 from .instance_run import InstanceRun, News, Told
 from .limiting import Limiting
 from .measures import Look, Measures
@@ -110,7 +111,7 @@ class Owner:
         self.buried: list[Callable[[InstanceRun], None]] = []
         self.stepped: list[Callable[[Sequence[Decision]], None]] = []
         self._told_specs: tuple[PresetSpec, ...] = ()
-        self._inbox: asyncio.Queue[Event | Do] = asyncio.Queue()
+        self._inbox: Inbox[Event | Do] = Inbox()
         self._ending = False
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at: float | None = None
@@ -123,7 +124,9 @@ class Owner:
             async with asyncio.TaskGroup() as self._tasks:
                 self._set_alarm(self.clock())
                 while not self._ending or self.runs:
-                    item = await self._inbox.get()
+                    if not self._inbox.items:
+                        await self._inbox.wait()
+                    item = self._inbox.items.popleft()
                     if callable(item):
                         item()
                     else:
@@ -136,7 +139,7 @@ class Owner:
 
     def post(self, item: Event | Do) -> None:
         """To be handled after everything that was posted before."""
-        self._inbox.put_nowait(item)
+        self._inbox.put(item)
 
     async def caught_up(self) -> None:
         """Returns when everything posted so far has been handled."""
@@ -174,10 +177,8 @@ class Owner:
 
     def is_running(self, preset: str) -> bool:
         """Whether an instance of it takes requests, or will."""
-        return any(
-            instance.preset.name == preset and instance.state in _USABLE
-            for instance in self.planner.instances.values()
-        )
+        instances = self.planner.instances_of(PresetName(preset))
+        return any(instance.state in _USABLE for instance in instances)
 
     def tell_presets(self, renamed: Renamed = ()) -> None:
         specs = self.offer.preset_specs(self.figures.shape_of)
@@ -232,6 +233,8 @@ class Owner:
 
     def _carry_out(self, decision: Decision) -> None:  # noqa: C901 - one row per decision
         match decision:
+            case Grant(request, instance):  # by far the most are
+                self.waiting.granted(request, self.runs.get(instance) or self._remote(instance))
             case Start(instance, preset, reason, figures, grant):
                 self._start(instance, preset.name, grant, reason, figures)
             case Wake(instance):
@@ -250,8 +253,6 @@ class Owner:
             case Kill(instance, reason, for_preset, figures):
                 self._write("kill", instance, reason, for_preset, figures)
                 self._leave(instance, reason).kill()
-            case Grant(request, instance):
-                self.waiting.granted(request, self.runs.get(instance) or self._remote(instance))
             case Reject(request, refusal):
                 self._reject(request, refusal)
             case Revoke(request, instance):

@@ -8,6 +8,7 @@ import msgspec
 
 from models_registry.engines import EngineKind
 from models_registry.launch import LaunchSpec
+from models_registry.request_filters import NO_FILTERS
 from scheduler.core.values import RequestId
 from scheduler.protocol import (
     CountedState,
@@ -30,7 +31,7 @@ from .waiting import Run
 
 logger = logging.getLogger(__name__)
 
-NO_OWN_LIMITS = TimeLimits()
+NO_OWN_LIMITS = (None, None, None, None)
 Told = (
     StreamState
     | StreamsState
@@ -78,6 +79,8 @@ def grant_of(
 
 
 def _filters(spec: LaunchSpec, name: str) -> Filters | None:
+    if spec.filters == NO_FILTERS:
+        return None
     found = spec.filters.for_name(name)
     if found is None:
         return None
@@ -85,10 +88,10 @@ def _filters(spec: LaunchSpec, name: str) -> Filters | None:
 
 
 def _time_limits(spec: LaunchSpec) -> TimeLimits | None:
-    limits = TimeLimits(
+    own = (
         spec.connect_timeout_seconds,
         spec.first_byte_timeout_seconds,
         spec.idle_timeout_seconds,
         spec.answer_timeout_seconds,
     )
-    return None if limits == NO_OWN_LIMITS else limits
+    return None if own == NO_OWN_LIMITS else TimeLimits(*own)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from proxy.watch import AT_HAND
 from routerproj.guard import Guard, GuardConfig
 from tests.django.asgi_exchange import Exchange, scope
 
@@ -105,6 +106,24 @@ async def test_a_body_that_stalls_is_refused_at_the_deadline() -> None:
 
     assert (exchange.status, exchange.code) == (408, "request_timeout")
     assert reader.left
+
+
+async def test_a_body_whose_beginning_is_at_hand_has_a_deadline_for_the_rest() -> None:
+    class Stalls(Exchange):
+        async def receive(self) -> Any:
+            if self.read:
+                await asyncio.Event().wait()
+            return await super().receive()
+
+    exchange = Stalls(b"x", b"y")
+    asked = scope(headers=[(b"host", b"localhost"), (b"content-length", b"2")], method="POST")
+    asked["extensions"] = {AT_HAND: lambda: exchange.read == 0}
+    config = GuardConfig(max_body=MAX_BODY, body_timeout_seconds=0.01)
+    guard = Guard(Reader(), config, lambda path: True)
+
+    await guard(asked, exchange.receive, exchange.send)
+
+    assert (exchange.status, exchange.code) == (408, "request_timeout")
 
 
 async def test_waiting_for_a_client_to_leave_has_no_deadline() -> None:

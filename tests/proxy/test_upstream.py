@@ -229,6 +229,23 @@ async def test_an_answer_may_come_before_the_body_is_sent(tmp_path):
     assert taken < 100
 
 
+async def test_an_answer_counts_also_when_the_child_closes_before_the_body_is_sent(tmp_path):
+    closed = asyncio.Event()
+
+    async def refuse(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nno!")
+        writer.transport.abort()
+        closed.set()
+
+    server = await asyncio.start_unix_server(refuse, str(tmp_path / "child"))
+    async with server:
+        answer = Answer(asyncio.get_running_loop())
+        await answer.ask(str(tmp_path / "child"), HEAD % (4 << 20), b"x" * (4 << 20), 5.0)
+        await closed.wait()
+
+        assert await whole(answer) == b"no!"
+
+
 async def test_a_body_that_cannot_be_read_is_no_failure_of_the_child(tmp_path):
     async def body() -> AsyncIterator[bytes]:
         yield b"x"

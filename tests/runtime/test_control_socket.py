@@ -255,6 +255,18 @@ async def test_a_released_lease_is_over_and_known_no_more():
         assert again["error"]["code"] == "unknown_lease"
 
 
+async def test_a_silent_release_is_answered_only_when_it_is_refused():
+    async with serving() as (stage, socket), wired(socket) as wire:
+        lease = (await wire.ask({"op": "acquire", "id": 1, "preset": "a"}))["ok"]["lease"]
+        wire.send({"op": "release", "id": 2, "lease": lease, "silent": True})
+        wire.send({"op": "release", "id": 3, "lease": lease, "silent": True})
+
+        reply = await wire.reply()
+
+        assert (reply["id"], reply["error"]["code"]) == (3, "unknown_lease")
+        assert stage.leases() == 0
+
+
 async def test_nobody_can_release_anothers_lease():
     async with serving() as (stage, socket), wired(socket) as one, wired(socket) as other:
         lease = (await one.ask({"op": "acquire", "id": 1, "preset": "a"}))["ok"]["lease"]

@@ -35,6 +35,9 @@ class Script:
     def entries(self):
         return []
 
+    def instances_of(self, preset):
+        return []
+
     def unmeasured_for_long(self, now):
         return []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 from models_registry.engines import EngineKind
@@ -32,7 +33,12 @@ def can_be_saved(spec: LaunchSpec) -> bool:
 
 def sleeps_after(spec: LaunchSpec) -> float:
     """Seconds without work after which its child frees its model by itself; 0: it never does."""
-    told = [value for name, value in pairwise(spec.argv) if name == SLEEP]
+    return _sleep_in(spec.argv)
+
+
+@lru_cache(maxsize=256)
+def _sleep_in(argv: tuple[str, ...]) -> float:
+    told = [value for name, value in pairwise(argv) if name == SLEEP]
     try:
         return max(0.0, float(told[-1])) if told else 0.0
     except ValueError:

@@ -177,3 +177,36 @@ def test_the_usage_of_a_response_is_read():
 
 def test_an_error_event_has_its_name_where_the_dialect_names_events():
     assert WholeFrames().error(b"{}", "error") == b"event: error\ndata: {}\n\n"
+
+
+counts = st.one_of(
+    st.none(), st.integers(-1, 1 << 54), st.booleans(), st.floats(0, 9), st.just({}), st.just("7")
+)
+names = st.sampled_from(
+    ["prompt_tokens", "completion_tokens", "cached_tokens", "input_tokens", "output_tokens",
+     "cache_read_input_tokens", "cache_n", "prompt_n", "predicted_n"]
+)  # fmt: skip
+figures = st.dictionaries(names, counts, max_size=5)
+usages = st.builds(
+    lambda told, details: told | details,
+    st.one_of(
+        figures, st.fixed_dictionaries({"prompt_tokens": counts, "completion_tokens": counts})
+    ),
+    st.dictionaries(st.sampled_from(["prompt_tokens_details", "input_tokens_details"]), figures),
+)
+answers = st.dictionaries(
+    st.sampled_from(["id", "usage", "timings", "choices", "message"]),
+    st.one_of(usages, usages.map(lambda told: {"usage": told}), st.text(max_size=5), counts),
+)
+
+
+@given(answers)
+def test_the_usage_of_a_whole_answer_is_the_one_that_is_found_by_looking_through_it(answer):
+    body = json.dumps(answer).encode()
+    whole, looked_through = Tail(), Tail()
+
+    whole.push(body)
+    looked_through.push(b" " * (20 << 10))  # so that it is not all there
+    looked_through.push(body)
+
+    assert whole.usage() == looked_through.usage()
