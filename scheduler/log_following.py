@@ -8,9 +8,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
-from .run_logs import RunLog, runs_in
+from .run_logs import RunLog, earlier_file, runs_in
 
 CHUNK = 1 << 16
 LONGEST_LINE = 1 << 16
@@ -76,12 +75,12 @@ def _lines(run: RunLog, until: Offsets | None) -> Iterator[bytes]:
 
 class Following:
     """What is added to the runs in `folder` from now on, those that begin later included; the
-    folder need not be there yet."""
+    folder need not be there yet. No file stays open."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._tails = {run: _Tail(run.path) for run in runs_in(folder)}
-        self.begin: Offsets = {run.path: tail.begin for run, tail in self._tails.items()}
+        self._tails = {run: _Tail(run, at_end=True) for run in runs_in(folder)}
+        self.begin: Offsets = {run.path: tail.at for run, tail in self._tails.items()}
         """How much of each file stood there before."""
 
     def added(self) -> list[Piece]:
@@ -89,26 +88,22 @@ class Following:
         there = runs_in(self._folder)
         for run in there:
             if run not in self._tails:
-                self._tails[run] = _Tail(run.path, whole=True)
+                self._tails[run] = _Tail(run)
         for run in self._tails.keys() - set(there):  # removed, to make room
-            self._tails.pop(run).close()
+            del self._tails[run]
         pieces = [Piece(run, self._tails[run].added()) for run in sorted(self._tails)]
         return [piece for piece in pieces if piece.lines]
-
-    def close(self) -> None:
-        for tail in self._tails.values():
-            tail.close()
 
 
 class _Tail:
     """One run's file. When it is full it is renamed, and the next line begins a new one."""
 
-    def __init__(self, path: Path, *, whole: bool = False) -> None:
-        self._path = path
-        self._file = self._opened()
+    def __init__(self, run: RunLog, *, at_end: bool = False) -> None:
+        self._run = run
         self._rest = b""
-        at_end = self._file is not None and not whole
-        self.begin = self._file.seek(0, os.SEEK_END) if at_end and self._file else 0
+        found = _stat(run.path) if at_end else None
+        self._file = found.st_ino if found is not None else 0
+        self.at = found.st_size if found is not None else 0
 
     def added(self) -> bytes:
         """What was written before the file was renamed comes before what stands in the new one."""
@@ -119,30 +114,32 @@ class _Tail:
         self._rest = read[cut:]
         return read[:cut]
 
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
     def _read(self) -> bytes:
-        if self._file is not None and (found := self._file.read(CHUNK)):
-            return found
-        if self._is_current():
+        found = _stat(self._run.path)
+        if self._file and (found is None or found.st_ino != self._file):
+            earlier = earlier_file(self._run.path)
+            before = _stat(earlier)
+            if before is not None and before.st_ino == self._file and before.st_size > self.at:
+                return self._from(earlier)
+        if found is None:
             return b""
-        self.close()
-        self._file = self._opened()
-        return b"" if self._file is None else self._file.read(CHUNK)
+        if found.st_ino != self._file:
+            self._file, self.at = found.st_ino, 0
+        return self._from(self._run.path) if found.st_size > self.at else b""
 
-    def _is_current(self) -> bool:
-        """Whether no other file has the name now."""
+    def _from(self, path: Path) -> bytes:
         try:
-            named = self._path.stat()
-        except FileNotFoundError:
-            return True
-        return self._file is not None and os.path.samestat(os.fstat(self._file.fileno()), named)
+            with path.open("rb") as file:
+                file.seek(self.at)
+                read = file.read(CHUNK)
+        except FileNotFoundError:  # renamed or removed in this moment: the next look tells
+            return b""
+        self.at += len(read)
+        return read
 
-    def _opened(self) -> BinaryIO | None:
-        try:
-            return self._path.open("rb")
-        except FileNotFoundError:
-            return None
+
+def _stat(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None

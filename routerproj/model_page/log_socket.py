@@ -93,12 +93,9 @@ class LogSockets:
     async def _tell(self, folder: Path, send: Send) -> None:
         """Returns when the client does not read."""
         following, first = await asyncio.to_thread(_begun, folder)
-        try:
-            told = _told(first, first=True)
-            while await _sent(send, told):
-                told = _told(await self._added(following))
-        finally:
-            following.close()
+        told = _told(first, first=True)
+        while await _sent(send, told):
+            told = _told(await self._added(following))
 
     async def _added(self, following: Following) -> list[Piece]:
         """Looked for: no file tells that it has grown."""

@@ -35,7 +35,6 @@ def test_a_run_that_begins_later_is_followed_from_its_first_line(tmp_path: Path)
 
     assert told(following) == [(1, b"one\n"), (2, b"two\n")]
     assert told(following) == []
-    following.close()
 
 
 def test_what_is_followed_begins_where_what_stood_there_ends(tmp_path: Path) -> None:
@@ -46,7 +45,6 @@ def test_what_is_followed_begins_where_what_stood_there_ends(tmp_path: Path) -> 
 
     assert last_lines([one], 9, following.begin) == [(one, [b"one\n", b"two\n"])]
     assert told(following) == [(1, b"three\n")]
-    following.close()
 
 
 def test_nothing_is_lost_when_the_file_is_full_and_a_new_one_begins(tmp_path: Path) -> None:
@@ -59,7 +57,6 @@ def test_nothing_is_lost_when_the_file_is_full_and_a_new_one_begins(tmp_path: Pa
 
     assert told(following) + told(following) == [(1, b"two\n"), (1, b"three\n")]
     assert runs_in(one.path.parent) == [one]
-    following.close()
 
 
 def test_a_line_is_told_once_it_is_whole(tmp_path: Path) -> None:
@@ -71,7 +68,6 @@ def test_a_line_is_told_once_it_is_whole(tmp_path: Path) -> None:
     append(one, b"e\n")
 
     assert told(following) == [(1, b"one\n")]
-    following.close()
 
 
 def test_a_run_that_had_to_make_room_is_followed_no_more(tmp_path: Path) -> None:
@@ -82,7 +78,6 @@ def test_a_run_that_had_to_make_room_is_followed_no_more(tmp_path: Path) -> None
     append(two, b"two\n")
 
     assert told(following) == [(2, b"two\n")]
-    following.close()
 
 
 def test_the_last_lines_are_those_of_the_newest_runs(tmp_path: Path) -> None:

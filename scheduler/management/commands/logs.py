@@ -85,8 +85,6 @@ class Command(SchedulerCommand):
                     time.sleep(LOOK_SECONDS)
         except KeyboardInterrupt:
             return
-        finally:
-            following.close()
 
     def _write(self, log: RunLog, lines: bytes) -> None:
         """Harmless they are already, as ours wrote them; not so a file that somebody put there."""
