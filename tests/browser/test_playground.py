@@ -26,6 +26,7 @@ MODELS = "**/account/playground/teams/*/v1/models"
 DOT = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 )
+SESSIONS: list[Any] = []
 CASES = Path(__file__).with_name("markdown_cases.json")
 RENDERED = """
 async (texts) => {
@@ -48,12 +49,18 @@ def opened(desk: Desk, *, width: int = 1280) -> Page:
 
 
 def log_in(page: Page) -> None:
-    page.goto("/account/playground/")
-    page.get_by_label("Username").fill("mia")
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Log in").click()
+    """Once for all pages: each further one has the session of the first."""
+    if SESSIONS:
+        page.context.add_cookies(SESSIONS)
+        page.goto("/account/playground/")
+    else:
+        page.goto("/account/playground/")
+        page.get_by_label("Username").fill("mia")
+        page.get_by_label("Password").fill(PASSWORD)
+        page.get_by_role("button", name="Log in").click()
     expect(page.get_by_role("heading", name="Playground", exact=True)).to_be_visible()
     expect(page.get_by_label("Model", exact=True).locator("option")).not_to_have_count(0)
+    SESSIONS[:] = SESSIONS or page.context.cookies()
 
 
 def setting(page: Page, name: str, value: str) -> None:
