@@ -50,6 +50,19 @@ MOST_CHOICES = 500
 vocabulary of 49,152)."""
 CHOICES = ("enum", "anyOf", "oneOf")
 
+PARTS = {
+    "messages": 2048,
+    "prompt": 256,
+    "input": 2048,
+    "content": 2048,
+    "documents": 2048,
+    "texts": 2048,
+    "tools": 1024,
+}
+"""The most entries that are no numbers: of a conversation, whose template takes the square of their
+number (10,000 messages of a word each: a minute and a half, also when the client has left); of
+prompts and inputs, which stand in the engine's own queue before all that others ask."""
+
 INTERNAL = (
     "chat_format",
     "chat_parser",
@@ -66,6 +79,14 @@ _LONGEST_LIST = 1 << 20
 
 class Bounded(msgspec.Struct):
     """Those members of a body, as they stand in it."""
+
+    messages: msgspec.Raw = _ABSENT
+    prompt: msgspec.Raw = _ABSENT
+    input: msgspec.Raw = _ABSENT
+    content: msgspec.Raw = _ABSENT
+    documents: msgspec.Raw = _ABSENT
+    texts: msgspec.Raw = _ABSENT
+    tools: msgspec.Raw = _ABSENT
 
     repeat_last_n: msgspec.Raw = _ABSENT
     dry_penalty_last_n: msgspec.Raw = _ABSENT
@@ -92,11 +113,13 @@ class Bounded(msgspec.Struct):
 
 
 _NAMES = Bounded.__struct_fields__
-BOUNDED = frozenset(name.encode() for name in _NAMES)
+BOUNDED = frozenset(name.encode() for name in _NAMES if name not in PARTS)
+"""Of a form, whose fields are texts."""
 MOST_LOOKED_AT = LONGEST_GRAMMAR + 1
 """Bytes of a form's field."""
 _values = attrgetter(*_NAMES)
 _DECODER = msgspec.json.Decoder(Bounded)
+_PARTS = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _ENTRIES = msgspec.json.Decoder(list[msgspec.Raw] | dict[str, msgspec.Raw])
 
 
@@ -110,7 +133,12 @@ def excess(asked: Bounded) -> str:
     """What is too much, in words; empty where nothing is. What is of a wrong type is the engine's
     to judge. It holds on to nothing of the body."""
     for name, raw in zip(_NAMES, _values(asked), strict=True):
-        if raw is not _ABSENT:
+        if raw is _ABSENT:
+            continue
+        if name in PARTS:
+            if fault := _of_parts(name, memoryview(raw), PARTS[name]):
+                return fault
+        else:
             value = bytes(memoryview(raw)[: _LONGEST_LIST + 1])
             if value != b"null" and (fault := _fault(name, value)):
                 return fault
@@ -169,6 +197,19 @@ def _longest_choice(schema: object) -> int:
             case list() as entries:
                 rest.extend(entries)
     return longest
+
+
+def _of_parts(name: str, value: memoryview, most: int) -> str:
+    """A text, or few, cost nothing here."""
+    if value[:1].tobytes() != b"[":
+        return ""
+    if len(value) < 3 * most:  # the shortest entry that is no number: "" and its comma
+        return ""
+    if len(value) <= _LONGEST_LIST and value.tobytes().count(b",") < most:
+        return ""
+    numbers = b"-0123456789"
+    entries = sum(memoryview(each)[:1].tobytes() not in numbers for each in _PARTS(value))
+    return "" if entries <= most else f"`{name}` has more than {most} entries, the most here."
 
 
 def _of_number(name: str, value: bytes, most: int) -> str:

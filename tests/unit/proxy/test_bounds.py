@@ -18,6 +18,7 @@ from proxy.bounds import (
     MOST_CHOICES,
     MOST_PARTS,
     NUMBERS,
+    PARTS,
 )
 from proxy.ollama.planning import planned
 from scheduler.protocol import Refused
@@ -39,6 +40,9 @@ TOO_MUCH = [
     ("grammar", "root ::= " + "|" * (MOST_PARTS + 1)),
     ("json_schema", {"enum": [0] * (MOST_PARTS + 2)}),
     ("response_format", {"type": "json_schema", "json_schema": {"enum": ["a" * 50] * 2000}}),
+    *[(name, ["a"] * (most + 1)) for name, most in PARTS.items()],
+    *[(name, [{}] * (most + 1)) for name, most in PARTS.items()],
+    ("prompt", [1, [2, 3]] * (PARTS["prompt"] + 1)),
     ("json_schema", {"items": [{"anyOf": [{}] * (MOST_CHOICES + 1)}]}),
     ("response_format", {"json_schema": {"schema": {"oneOf": [0] * (MOST_CHOICES + 1)}}}),
     *[(name, given) for name in INTERNAL for given in ("x", 1, [], {}, False)],
@@ -60,6 +64,9 @@ ENOUGH = [
     *[(name, None) for name in (*NUMBERS, *LISTS, *GRAMMARS, *INTERNAL)],
     *[(name, "a" * (LONGEST_GRAMMAR - 2)) for name in GRAMMARS],
     ("json_schema", {"properties": {"a": {"enum": [*range(MOST_CHOICES)]}}}),
+    *[(name, ["a"] * most) for name, most in PARTS.items()],
+    *[(name, "a" * 100_000) for name in PARTS],
+    *[(name, [*range(-9, 30_000)]) for name in PARTS],
     ("logprobs", True),
     ("repeat_last_n", -1),
     ("stop", "a" * 10_000),
