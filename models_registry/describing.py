@@ -6,6 +6,8 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from models_registry import engines, ports
 from models_registry.device_names import device_warnings
 from models_registry.engine_path import llama_server
@@ -35,7 +37,8 @@ def described(preset: Preset) -> dict[str, Any]:
         argv = ports.scheduler().command_line(preset.name, render(options, catalogue))
     except (OptionError, EngineMissing) as error:
         raise ManagementRefused(
-            "preset_invalid", f"{preset.name} cannot be started: {error}"
+            "preset_invalid",
+            _("%(name)s cannot be started: %(error)s") % {"name": preset.name, "error": error},
         ) from error
     return {
         "preset": preset.name,
@@ -66,7 +69,9 @@ def _other_described(preset: Preset) -> dict[str, Any]:
     spec = launch_spec_of(preset)
     if spec.problem:
         raise ManagementRefused(
-            "preset_invalid", f"{preset.name} cannot be started: {spec.problem}"
+            "preset_invalid",
+            _("%(name)s cannot be started: %(problem)s")
+            % {"name": preset.name, "problem": spec.problem},
         )
     layer = Layer.PRESET
     options = {**spec.engine.options, "parallel": str(spec.parallel)}

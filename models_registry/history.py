@@ -15,6 +15,7 @@ from django.core.exceptions import ValidationError
 from django.db.models import Field, ForeignKey, ManyToManyField, Max, Model, QuerySet
 from django.db.models.signals import pre_delete
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from models_registry.models import Alias, ModelFile, Preset
 from models_registry.restricted import masked
@@ -50,7 +51,8 @@ class Version:
 
     @property
     def what(self) -> str:
-        return {"+": "added", "~": "changed", "-": "deleted"}[self.record.history_type]
+        words = {"+": _("added"), "~": _("changed"), "-": _("deleted")}
+        return words[self.record.history_type]
 
     @property
     def who(self) -> str:
@@ -60,9 +62,10 @@ class Version:
 
     def __str__(self) -> str:
         """Who, what and when, to stand in a sentence."""
-        who = self.who or self.record.history_change_reason or "a command or a rescan"
-        told = ", ".join(map(str, self.changes)) or "nothing that counts"
-        return f"{who} changed {told} ({moment(self.record)})"
+        who = self.who or self.record.history_change_reason or _("a command or a rescan")
+        told = ", ".join(map(str, self.changes)) or _("nothing that counts")
+        named = {"who": who, "changes": told, "at": moment(self.record)}
+        return _("%(who)s changed %(changes)s (%(at)s)") % named
 
 
 def moment(record: Record) -> str:
@@ -145,7 +148,7 @@ def values_of(record: Record) -> list[tuple[str, str]]:
     model = record.instance_type
     pairs: list[tuple[Any, str]] = [(each, shown.value(each, record)) for each in tracked(model)]
     pairs += [(each, shown.members(each, members_of(record, each))) for each in members(model)]
-    return [(str(field.verbose_name), value) for field, value in pairs if value != "unset"]
+    return [(str(field.verbose_name), value) for field, value in pairs if value != _("unset")]
 
 
 class _Shown:
@@ -175,20 +178,20 @@ class _Shown:
         found = model._default_manager.in_bulk(list(keys))
         names = sorted(str(row) for row in found.values())
         if gone := len(keys) - len(found):
-            names.append(f"{gone} that were deleted")
-        text = ", ".join(names) or "unset"
+            names.append(_("%(count)s that were deleted") % {"count": gone})
+        text = ", ".join(names) or _("unset")
         return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
 
     def value(self, field: Field[Any, Any], row: Any) -> str:
         value = getattr(row, field.attname)
         if value is None or value in ("", {}, []):
-            return "unset"
+            return _("unset")
         if field.name == "environment":
             value = masked(value)
         if field.name == "upstream_key":
-            value = f"kept as {value[:8]}"
+            value = _("kept as %(mark)s") % {"mark": value[:8]}
         if isinstance(value, bool):
-            return "yes" if value else "no"
+            return _("yes") if value else _("no")
         if isinstance(field, ForeignKey):
             return self._row(field.related_model, value)
         if hasattr(value, "tzinfo"):
@@ -202,7 +205,7 @@ class _Shown:
     def _row(self, model: Any, pk: Any) -> str:
         if (model, pk) not in self._rows:
             row = model._default_manager.filter(pk=pk).first()
-            gone = f"a {model._meta.verbose_name} that was deleted"
+            gone = _("a %(kind)s that was deleted") % {"kind": model._meta.verbose_name}
             self._rows[model, pk] = str(row) if row is not None else gone
         return self._rows[model, pk]
 

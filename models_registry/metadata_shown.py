@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from django.utils.translation import gettext as _
+
 from models_registry.models import FileMetadata, ModelFile
 
 Shown = list[tuple[str, str]]
@@ -19,19 +21,29 @@ def metadata_shown(model_file: ModelFile | None) -> Shown:
     if row is None:
         return []
     shown = [
-        ("cannot be read", row.error),
-        ("name", row.name),
-        ("architecture", row.architecture),
-        ("parameters", parameters_shown(row.parameters)),
-        ("quantisation", row.quantisation),
-        ("context", f"{row.context_length:,} tokens" if row.context_length else ""),
-        ("layers", _number(row.layers)),
-        ("embedding", _number(row.embedding_length)),
-        ("vocabulary", f"{row.vocabulary:,} tokens" if row.vocabulary else ""),
-        ("tokenizer", row.tokenizer),
-        ("takes", ", ".join(row.input_modalities)),
-        ("gives", ", ".join(row.output_modalities)),
-        ("licence", row.licence),
+        (_("cannot be read"), row.error),
+        (_("name"), row.name),
+        (_("architecture"), row.architecture),
+        (_("parameters"), parameters_shown(row.parameters)),
+        (_("quantisation"), row.quantisation),
+        (
+            _("context"),
+            _("%(context_length)s tokens") % {"context_length": f"{row.context_length:,}"}
+            if row.context_length
+            else "",
+        ),
+        (_("layers"), _number(row.layers)),
+        (_("embedding"), _number(row.embedding_length)),
+        (
+            _("vocabulary"),
+            _("%(vocabulary)s tokens") % {"vocabulary": f"{row.vocabulary:,}"}
+            if row.vocabulary
+            else "",
+        ),
+        (_("tokenizer"), row.tokenizer),
+        (_("takes"), ", ".join(row.input_modalities)),
+        (_("gives"), ", ".join(row.output_modalities)),
+        (_("licence"), row.licence),
     ]
     return [(label, text) for label, text in shown if text]
 

@@ -8,7 +8,8 @@ from typing import Any
 from django.http import HttpRequest
 from django.templatetags.static import static
 from django.urls import reverse_lazy
-from django.utils.functional import lazy
+from django.utils.functional import Promise, lazy
+from django.utils.translation import gettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 _static = lazy(static, str)  # the apps that serve files are not loaded yet
@@ -24,7 +25,7 @@ def _may_view(permission: str) -> Callable[[HttpRequest], bool]:
     return allowed
 
 
-def _page(title: str, icon: str, model: str, *, seen_with: str = "") -> dict[str, Any]:
+def _page(title: str | Promise, icon: str, model: str, *, seen_with: str = "") -> dict[str, Any]:
     """`seen_with`: the model whose permission counts, if it is another one."""
     return {
         "title": title,
@@ -37,11 +38,12 @@ def _page(title: str, icon: str, model: str, *, seen_with: str = "") -> dict[str
 UNFOLD: dict[str, Any] = {
     "SITE_TITLE": "Corral",
     "SITE_HEADER": "Corral",
-    "SITE_SUBHEADER": "models behind one port",
+    "SITE_SUBHEADER": gettext_lazy("models behind one port"),
     "SITE_ICON": _static("corral/icon.svg"),
     "SITE_FAVICONS": [{"rel": "icon", "href": _static("corral/icon.svg"), "type": "image/svg+xml"}],
     "SITE_URL": None,
     "STYLES": [_static("corral/admin.css")],
+    "SHOW_LANGUAGES": True,
     "BORDER_RADIUS": "6px",
     "COLORS": {
         "primary": {
@@ -70,10 +72,10 @@ UNFOLD: dict[str, Any] = {
         "show_all_applications": False,
         "navigation": [
             {
-                "title": "Now",
+                "title": gettext_lazy("Now"),
                 "items": [
                     {
-                        "title": "Live",
+                        "title": gettext_lazy("Live"),
                         "icon": "monitoring",
                         "link": reverse_lazy("live:page"),
                         "permission": lambda request: request.user.has_perm(
@@ -93,48 +95,59 @@ UNFOLD: dict[str, Any] = {
                 ],
             },
             {
-                "title": "Models",
+                "title": gettext_lazy("Models"),
                 "items": [
-                    _page("Presets", "tune", "models_registry.preset"),
-                    _page("Model files", "deployed_code", "models_registry.modelfile"),
-                    _page("Aliases", "alternate_email", "models_registry.alias"),
-                    _page("Sharing groups", "join_inner", "models_registry.group"),
-                    _page("Profiles", "toggle_on", "models_registry.profile"),
-                    _page("Global preset", "public", "models_registry.globalpreset"),
-                    _page("Downloads", "download", "models_registry.download"),
-                    _page("Measurements", "straighten", "models_registry.measurement"),
+                    _page(gettext_lazy("Presets"), "tune", "models_registry.preset"),
+                    _page(
+                        gettext_lazy("Model files"), "deployed_code", "models_registry.modelfile"
+                    ),
+                    _page(gettext_lazy("Aliases"), "alternate_email", "models_registry.alias"),
+                    _page(gettext_lazy("Sharing groups"), "join_inner", "models_registry.group"),
+                    _page(gettext_lazy("Profiles"), "toggle_on", "models_registry.profile"),
+                    _page(gettext_lazy("Global preset"), "public", "models_registry.globalpreset"),
+                    _page(gettext_lazy("Downloads"), "download", "models_registry.download"),
+                    _page(
+                        gettext_lazy("Measurements"), "straighten", "models_registry.measurement"
+                    ),
                 ],
             },
             {
-                "title": "Scheduler",
+                "title": gettext_lazy("Scheduler"),
                 "items": [
-                    _page("Devices", "developer_board", "scheduler.devicelimit"),
-                    _page("Instances", "memory", "scheduler.instancerecord"),
-                    _page("Decisions", "fact_check", "scheduler.decisionrecord"),
+                    _page(gettext_lazy("Devices"), "developer_board", "scheduler.devicelimit"),
+                    _page(gettext_lazy("Instances"), "memory", "scheduler.instancerecord"),
+                    _page(gettext_lazy("Decisions"), "fact_check", "scheduler.decisionrecord"),
                 ],
             },
             {
-                "title": "Usage",
+                "title": gettext_lazy("Usage"),
                 "items": [
-                    _page("Usage", "bar_chart", "proxy.usageday", seen_with="proxy.usagerecord"),
-                    _page("Requests", "receipt_long", "proxy.usagerecord"),
+                    _page(
+                        gettext_lazy("Usage"),
+                        "bar_chart",
+                        "proxy.usageday",
+                        seen_with="proxy.usagerecord",
+                    ),
+                    _page(gettext_lazy("Requests"), "receipt_long", "proxy.usagerecord"),
                 ],
             },
             {
-                "title": "Access",
+                "title": gettext_lazy("Access"),
                 "items": [
-                    _page("Teams", "groups", "proxy.team"),
-                    _page("Members", "group_add", "proxy.membership"),
-                    _page("Limits", "speed", "proxy.limit"),
-                    _page("API keys", "key", "proxy.apikey"),
+                    _page(gettext_lazy("Teams"), "groups", "proxy.team"),
+                    _page(gettext_lazy("Members"), "group_add", "proxy.membership"),
+                    _page(gettext_lazy("Limits"), "speed", "proxy.limit"),
+                    _page(gettext_lazy("API keys"), "key", "proxy.apikey"),
                     {
-                        "title": "Your own keys",
+                        "title": gettext_lazy("Your own keys"),
                         "icon": "account_circle",
                         "link": reverse_lazy("account:home"),
                     },
-                    _page("Users", "person", "auth.user"),
-                    _page("Groups", "badge", "auth.group"),
-                    _page("Audit trail", "history_edu", "models_registry.auditrecord"),
+                    _page(gettext_lazy("Users"), "person", "auth.user"),
+                    _page(gettext_lazy("Groups"), "badge", "auth.group"),
+                    _page(
+                        gettext_lazy("Audit trail"), "history_edu", "models_registry.auditrecord"
+                    ),
                 ],
             },
         ],

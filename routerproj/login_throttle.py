@@ -14,6 +14,7 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from models_registry.client_address import client_address
 
@@ -40,7 +41,7 @@ def in_the_log(
     username: str | None, address: str | None, agent: str, path: str, request: HttpRequest
 ) -> str:
     """For a log whose lines others count."""
-    return f"{username!r} from {address}"
+    return _("%(username)s from %(address)s") % {"username": f"{username!r}", "address": address}
 
 
 def too_many_tries(request: HttpRequest, *others: Any) -> HttpResponse:
@@ -53,7 +54,7 @@ def too_many_tries(request: HttpRequest, *others: Any) -> HttpResponse:
     until = timezone.now() + timedelta(seconds=seconds)
     context = {
         **admin.site.each_context(request),
-        "title": "Too many wrong passwords",
+        "title": _("Too many wrong passwords"),
         "until": until,
         "minutes": math.ceil(seconds / 60),
     }

@@ -13,6 +13,7 @@ from typing import ClassVar
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.utils.translation import gettext as _
 
 AT_ONCE = 2
 MOST_WAITING = 10
@@ -47,7 +48,7 @@ class FewPasswordChecks:
     async def _in_turn(self, request: HttpRequest) -> HttpResponseBase:
         if self._inside >= AT_ONCE + MOST_WAITING:
             return HttpResponse(
-                "Too many people log in at this moment: try again in a few seconds.",
+                _("Too many people log in at this moment: try again in a few seconds."),
                 status=503,
                 content_type="text/plain; charset=utf-8",
                 headers={"Retry-After": str(RETRY_SECONDS)},

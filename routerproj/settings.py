@@ -22,6 +22,7 @@ from routerproj.admin_look import UNFOLD as UNFOLD
 from routerproj.databases import database_settings
 from routerproj.environment import Environment
 from routerproj.kv_settings import kv_budget, kv_rule
+from routerproj.language_settings import *  # noqa: F403
 from routerproj.login_settings import *  # noqa: F403
 from routerproj.logs import LEVELS, levels_in, logging_config, secrets_in
 from routerproj.ollama_environment import ollama_defaults
@@ -325,6 +326,7 @@ MIDDLEWARE = [
     "routerproj.static_files.StaticFiles",
     "routerproj.password_checks.FewPasswordChecks",
     "django.contrib.sessions.middleware.SessionMiddleware",
+    "routerproj.languages.PageLanguage",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -363,10 +365,6 @@ AXES_ENABLED = CORRAL_LOGIN_TRIES > 0
 AXES_FAILURE_LIMIT = CORRAL_LOGIN_TRIES
 AXES_COOLOFF_TIME = timedelta(seconds=CORRAL_LOGIN_WAIT)
 
-LANGUAGE_CODE = "en"
-TIME_ZONE = "UTC"
-USE_TZ = True
-FORMAT_MODULE_PATH = "routerproj.formats"
 STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True  # no collectstatic step between a clone and the first answer
 WHITENOISE_ALLOW_ALL_ORIGINS = False  # CORS is off unless set

@@ -7,6 +7,7 @@ from importlib import import_module
 from django.conf import settings
 from django.contrib import admin
 from django.urls import include, path
+from django.views.i18n import set_language
 
 from proxy.account import urls as account
 from routerproj.api import urls as management
@@ -24,6 +25,7 @@ playing = [path("playground/waiting/<str:request_id>/", waiting, name="waiting")
 
 urlpatterns = [
     path("", home, name="home"),
+    path("language/", set_language, name="set_language"),
     path("account/", include(([*account.urlpatterns, *playing, *sign_on], account.app_name))),
     path("admin/live/", include((live_urls(answer_speeds), "live"))),
     path("admin/model/", include((model_urls(), "model"))),

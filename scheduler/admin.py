@@ -9,6 +9,7 @@ from django.contrib import admin
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy
 
 from models_registry.admin.base import NOTHING, ReadOnlyAdmin, mebibytes, told
 from models_registry.admin.memory_shown import place, tokens
@@ -51,13 +52,13 @@ class InstanceRecordAdmin(ReadOnlyAdmin):
         )
         return format_html_join("", "<div>{}: predicted {}, reported {}</div>", rows) or NOTHING
 
-    @admin.display(description="last words")
+    @admin.display(description=gettext_lazy("last words"))
     def last_words(self, instance: InstanceRecord) -> SafeString | str:
         if not instance.words:
             return NOTHING
         return told(instance.words)
 
-    @admin.display(description="command line")
+    @admin.display(description=gettext_lazy("command line"))
     def command_line(self, instance: InstanceRecord) -> SafeString | str:
         if not instance.argv:
             return NOTHING

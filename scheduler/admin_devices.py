@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from models_registry.admin.base import NOTHING, badge, mebibytes
 from models_registry.admin.history import HistoryAdmin
@@ -37,7 +38,7 @@ class DeviceLimitForm(_LimitModelForm):
                 field = self.fields[name]
                 field.disabled = True
                 field.help_text = format_html(
-                    "{} {} Set by {}: what stands here does not count.",
+                    _("{} {} Set by {}: what stands here does not count."),
                     field.help_text,
                     badge("locked", "warn"),
                     setter,
@@ -75,7 +76,7 @@ class DeviceLimitAdmin(HistoryAdmin):
             devices, problem = [], refusal.message
         rows = {limit.device.lower(): limit.pk for limit in DeviceLimit.objects.all()}
         context = {
-            "title": "Devices",
+            "title": _("Devices"),
             "devices_problem": problem,
             "devices": [_device_shown(each, rows.get(each.device.lower())) for each in devices],
             "held": [held for each in devices for held in _held_shown(each)],
@@ -98,7 +99,7 @@ def _fixed(device: str, name: str) -> str:
     fixed = fixed_limits()
     key = device.lower()
     size = fixed.budgets[key] if name == "budget" else fixed.margins.get(key, fixed.margin_each)
-    assert size is not None, "it is among those that are set"
+    assert size is not None, _("it is among those that are set")
     return mebibytes(size.bytes) if size.percent is None else f"{size.percent} %"
 
 
@@ -140,7 +141,7 @@ def _activity(device: DeviceState) -> str:
 def _warning(device: DeviceState) -> str:
     if device.stale is None:
         return device.warning
-    since = f"these figures are {device.stale:.0f} s old"
+    since = _("these figures are %(stale)s s old") % {"stale": f"{device.stale:.0f}"}
     return f"{device.warning}; {since}" if device.warning else since
 
 

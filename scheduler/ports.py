@@ -10,6 +10,7 @@ import msgspec
 from django.conf import settings
 from django.db.models import DateTimeField, Max
 from django.db.models.functions import Coalesce
+from django.utils.translation import gettext_noop
 
 from models_registry.audit.asked import asked
 from models_registry.engine_path import llama_server
@@ -47,14 +48,14 @@ from .protocol import (
 )
 
 HELD_UP: dict[HoldupName, str] = {
-    "turn": "other models are loaded first",
-    "loader": "another load is under way",
-    "room": "another model makes way",
-    "busy": "all that could make way are answering",
-    "memory": "other programs use the memory that it needs",
-    "detached": "its clients have gone, and all that could make way are answering",
-    "measuring": "what it takes in memory is being measured",
-    "slot": "all its slots are answering",
+    "turn": gettext_noop("other models are loaded first"),
+    "loader": gettext_noop("another load is under way"),
+    "room": gettext_noop("another model makes way"),
+    "busy": gettext_noop("all that could make way are answering"),
+    "memory": gettext_noop("other programs use the memory that it needs"),
+    "detached": gettext_noop("its clients have gone, and all that could make way are answering"),
+    "measuring": gettext_noop("what it takes in memory is being measured"),
+    "slot": gettext_noop("all its slots are answering"),
 }
 """What waiters wait for, but for their model's own load."""
 

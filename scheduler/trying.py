@@ -142,9 +142,7 @@ class _Trial:
 def _holdup(entry: QueueEntry | None) -> str:
     if entry is None or not entry.holdup:
         return ""
-    victims = ", ".join(victim.preset for victim in entry.victims)
-    words = HELD_UP.get(entry.holdup, entry.holdup)
-    return f"{words} ({victims})" if victims else words
+    return HELD_UP.get(entry.holdup, entry.holdup)
 
 
 async def _answered(spec: LaunchSpec, granted: Granted) -> dict[str, Any]:

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from django.contrib import messages
 from django.db import transaction
 from django.http import HttpRequest
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from models_registry import ports, upstream_trying
 from models_registry.admin import live
@@ -21,26 +24,34 @@ class Wish:
     """`ask` puts it to the scheduler; `done` is what to say when it agreed, and `idle`, if there is
     such an answer, when it found nothing to do."""
 
-    label: str
+    label: str | Promise
     ask: Callable[[ports.Scheduler, str], object]
-    done: str
-    idle: str = ""
+    done: str | Promise
+    idle: str | Promise = ""
 
 
 WISHES = {
-    "load": Wish("Load", lambda scheduler, name: scheduler.load(name), "is being loaded"),
+    "load": Wish(
+        gettext_lazy("Load"),
+        lambda scheduler, name: scheduler.load(name),
+        gettext_lazy("is being loaded"),
+    ),
     "unload": Wish(
-        "Unload",
+        gettext_lazy("Unload"),
         lambda scheduler, name: scheduler.unload(name),
-        "is being unloaded",
-        idle="is not loaded",
+        gettext_lazy("is being unloaded"),
+        idle=gettext_lazy("is not loaded"),
     ),
     "apply": Wish(
-        "Apply now",
+        gettext_lazy("Apply now"),
         lambda scheduler, name: scheduler.apply(name),
-        "drains now, and runs with its new options when it is next asked for",
+        gettext_lazy("drains now, and runs with its new options when it is next asked for"),
     ),
-    "measure": Wish("Measure", lambda scheduler, name: scheduler.measure(name), "is measured anew"),
+    "measure": Wish(
+        gettext_lazy("Measure"),
+        lambda scheduler, name: scheduler.measure(name),
+        gettext_lazy("is measured anew"),
+    ),
 }
 
 PINS = {"pin": True, "unpin": False}
@@ -64,7 +75,11 @@ def ask(request: HttpRequest, verb: str, presets: Iterable[Preset]) -> None:
             _ask(told, WISHES[verb], preset.name)
         except ports.SchedulerUnavailable as error:
             # Nobody will answer for the others either, and each question waits.
-            told.add(messages.ERROR, f"{preset.name}: the scheduler does not answer: {error}")
+            told.add(
+                messages.ERROR,
+                _("%(name)s: the scheduler does not answer: %(error)s")
+                % {"name": preset.name, "error": error},
+            )
             break
     told.send(request)
 
@@ -76,9 +91,9 @@ def _ask(told: Told, wish: Wish, name: str) -> None:
         told.add(messages.ERROR, f"{name}: {error}")
     else:
         if wish.idle and not answer:
-            told.add(messages.INFO, f"{name} {wish.idle}.")
+            told.add(messages.INFO, _("%(name)s %(done)s.") % {"name": name, "done": wish.idle})
         else:
-            told.add(messages.SUCCESS, f"{name} {wish.done}.")
+            told.add(messages.SUCCESS, _("%(name)s %(done)s.") % {"name": name, "done": wish.done})
 
 
 class Told:
@@ -95,7 +110,9 @@ class Told:
             for text in texts[:MOST_TOLD]:
                 messages.add_message(request, level, text)
             if (more := len(texts) - MOST_TOLD) > 0:
-                messages.add_message(request, level, f"So it is with {more} more.")
+                messages.add_message(
+                    request, level, _("So it is with %(more)s more.") % {"more": more}
+                )
 
 
 def _try(request: HttpRequest, presets: Iterable[Preset]) -> None:
@@ -112,21 +129,29 @@ MOST_TOLD = 10
 
 def _pin(request: HttpRequest, presets: Iterable[Preset], *, pinned: bool) -> None:
     """An edit of the row like any other; the scheduler learns of it as of any other."""
-    word = "pinned" if pinned else "unpinned"
+    reason = "pinned" if pinned else "unpinned"
+    word = _("pinned") if pinned else _("unpinned")
     told = Told()
-    meaning = "never evicted for another model" if pinned else "may be evicted again"
+    meaning = _("never evicted for another model") if pinned else _("may be evicted again")
     with transaction.atomic():
         keys = [preset.pk for preset in presets]
         for row in Preset.objects.select_for_update().filter(pk__in=keys):
             if row.pinned == pinned:
-                told.add(messages.INFO, f"{row.name} was {word} already.")
+                told.add(
+                    messages.INFO,
+                    _("%(name)s was %(word)s already.") % {"name": row.name, "word": word},
+                )
                 continue
             row.pinned = pinned
-            row._change_reason = word  # type: ignore[attr-defined]
+            row._change_reason = reason  # type: ignore[attr-defined]
             row.save(update_fields=["pinned"])
-            told.add(messages.SUCCESS, f"{row.name} is {word}: {meaning}.")
+            told.add(
+                messages.SUCCESS,
+                _("%(name)s is %(word)s: %(meaning)s.")
+                % {"name": row.name, "word": word, "meaning": meaning},
+            )
     told.send(request)
     if live.live_statuses().away:
         messages.warning(
-            request, "The scheduler does not answer: it sees the change when it is back."
+            request, _("The scheduler does not answer: it sees the change when it is back.")
         )

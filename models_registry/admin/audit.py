@@ -12,6 +12,7 @@ from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy
 
 from models_registry.admin.base import NOTHING, ReadOnlyAdmin
 from models_registry.audit import watched
@@ -61,7 +62,7 @@ class ByDoor(_Choice):
 
 
 class ByKind(_Choice):
-    title, parameter_name = "kind of actor", "kind"
+    title, parameter_name = gettext_lazy("kind of actor"), "kind"
 
     def choices_known(self) -> Sequence[str]:
         return [str(each) for each in Kind]
@@ -72,7 +73,7 @@ class AuditRecordAdmin(ReadOnlyAdmin):
     list_display = ("at", "actor", "action", "of", "differences", "door", "origin")
     list_filter = (ByAction, ByType, ByDoor, ByKind, "at")
     search_fields = ("actor", "object_name", "origin", "=key", "=request_id")
-    search_help_text = "Who, what, from where, a key's public id, or a request's id."
+    search_help_text = gettext_lazy("Who, what, from where, a key's public id, or a request's id.")
     date_hierarchy = "at"
     sortable_by = ("at",)
     ordering = ("-number",)

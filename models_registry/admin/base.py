@@ -10,6 +10,7 @@ from django.contrib.admin.views.main import ChangeList
 from django.db.models import JSONField, Model, TextField
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.functional import Promise
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.widgets import UnfoldAdminTextareaWidget
@@ -125,9 +126,9 @@ def badge(text: str, colour: str = "") -> SafeString:
     return format_html('<span class="corral-badge {}">{}</span>', colour, text)
 
 
-def with_code(text: str) -> SafeString:
+def with_code(text: str | Promise) -> SafeString:
     """What stands between backticks, as code."""
-    words = enumerate(text.split("`"))
+    words = enumerate(str(text).split("`"))
     return format_html_join(
         "",
         "{}",

@@ -13,6 +13,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
+from django.utils.translation import gettext as _
 
 from models_registry import history
 from models_registry.admin.base import CorralAdmin
@@ -67,7 +68,7 @@ class HistoryAdmin(CorralAdmin):
         name = str(live if live is not None else shown[0].instance)
         before = records.filter(history_id__lt=shown[-1].history_id).first()
         context = {
-            "title": f"History of {name}",
+            "title": _("History of %(name)s") % {"name": name},
             "original": live,  # the path above the page names it
             "page": page,
             "versions": history.versions(shown, before),
@@ -95,7 +96,7 @@ class HistoryAdmin(CorralAdmin):
             except ValidationError as error:
                 problems = _with_fields(error)
             else:
-                done = "is back" if live is None else "is as it was then"
+                done = _("is back") if live is None else _("is as it was then")
                 messages.success(request, f"{row} {done} ({history.moment(record)}).")
                 return HttpResponseRedirect(
                     reverse(f"admin:{self._url_name('change')}", args=[object_id])
@@ -118,7 +119,8 @@ class HistoryAdmin(CorralAdmin):
     def deleted_view(self, request: HttpRequest) -> HttpResponse:
         self._check_may_look(request, None)
         context = {
-            "title": f"Deleted {self.model._meta.verbose_name_plural}",
+            "title": _("Deleted %(verbose_name_plural)s")
+            % {"verbose_name_plural": self.model._meta.verbose_name_plural},
             "records": history.deleted(self.model) if self.can_bring_back else [],
             "version_url": f"admin:{self._url_name('version')}",
         }

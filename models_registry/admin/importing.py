@@ -12,6 +12,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from unfold.widgets import (
     UnfoldAdminFileFieldWidget,
     UnfoldAdminSelectWidget,
@@ -36,30 +38,34 @@ class ImportForm(forms.Form):
     """What is uploaded becomes the text, where it can be corrected."""
 
     form = forms.ChoiceField(
-        choices=list(FORMS.items()), label="Form", widget=UnfoldAdminSelectWidget
+        choices=list(FORMS.items()), label=gettext_lazy("Form"), widget=UnfoldAdminSelectWidget
     )
     file = forms.FileField(required=False, widget=UnfoldAdminFileFieldWidget)
     text = forms.CharField(
         required=False,
         strip=False,
         max_length=LONGEST_TEXT,
-        help_text="Or paste it here. Relative paths are not known here: write absolute ones.",
+        help_text=gettext_lazy(
+            "Or paste it here. Relative paths are not known here: write absolute ones."
+        ),
         widget=UnfoldAdminTextareaWidget(_LINES),
     )
     name = forms.CharField(
         required=False,
         max_length=200,
-        help_text="Of a Modelfile: what its preset is to be called.",
+        help_text=gettext_lazy("Of a Modelfile: what its preset is to be called."),
         widget=UnfoldAdminTextInputWidget,
     )
     ignore_unknown = forms.BooleanField(
         required=False,
-        help_text="Of an INI: keys that cannot be taken are told, and the rest is taken.",
+        help_text=gettext_lazy(
+            "Of an INI: keys that cannot be taken are told, and the rest is taken."
+        ),
         widget=UnfoldBooleanSwitchWidget,
     )
     replace = forms.BooleanField(
         required=False,
-        help_text="Of an INI: also change what a preset already says otherwise.",
+        help_text=gettext_lazy("Of an INI: also change what a preset already says otherwise."),
         widget=UnfoldBooleanSwitchWidget,
     )
 
@@ -72,13 +78,18 @@ class ImportForm(forms.Form):
             self.data = sent.copy()
             self.data["text"] = cleaned["text"]  # type: ignore[index]
         if not cleaned.get("text", "").strip() and not self.errors:
-            raise ValidationError("Choose a file, or paste its text.")
+            raise ValidationError(_("Choose a file, or paste its text."))
         return cleaned
 
     def _uploaded_text(self, uploaded: Any) -> str:
         if uploaded.size > LONGEST_TEXT:
             raise ValidationError(
-                {"file": f"At most {LONGEST_TEXT} bytes are taken here: import it by manage.py."}
+                {
+                    "file": _(
+                        "At most %(LONGEST_TEXT)s bytes are taken here: import it by manage.py."
+                    )
+                    % {"LONGEST_TEXT": LONGEST_TEXT}
+                }
             )
         try:
             return decoded(uploaded.read())
@@ -133,7 +144,7 @@ def _import_view(model_admin: CorralAdmin, request: HttpRequest) -> HttpResponse
         return HttpResponseRedirect(reverse("admin:models_registry_preset_changelist"))
     context = {
         **model_admin.admin_site.each_context(request),
-        "title": "Import presets",
+        "title": _("Import presets"),
         "opts": model_admin.opts,
         "form": form,
         "report": report,
@@ -148,11 +159,15 @@ _MOST_TOLD = 30
 def _tell(request: HttpRequest, report: ImportReport) -> None:
     lines = report.lines()
     level = messages.WARNING if report.skipped else messages.SUCCESS
-    messages.add_message(request, level, f"Imported: {len(lines)} lines follow.")
+    messages.add_message(
+        request, level, _("Imported: %(lines)s lines follow.") % {"lines": len(lines)}
+    )
     for line in lines[:_MOST_TOLD]:
         messages.info(request, line)
     if (more := len(lines) - _MOST_TOLD) > 0:
-        messages.info(request, f"And {more} more, which the preview had shown.")
+        messages.info(
+            request, _("And %(more)s more, which the preview had shown.") % {"more": more}
+        )
 
 
 def _asker(request: HttpRequest) -> Asker:
@@ -178,7 +193,7 @@ def _exported(request: HttpRequest, names: list[str] | None) -> HttpResponse:
     try:
         text = export_ini(names)
     except EngineMissing as error:
-        messages.error(request, f"Options cannot be written now: {error}")
+        messages.error(request, _("Options cannot be written now: %(error)s") % {"error": error})
         return HttpResponseRedirect(reverse("admin:models_registry_preset_changelist"))
     answer = HttpResponse(text, content_type="text/plain; charset=utf-8")
     answer["Content-Disposition"] = 'attachment; filename="presets.ini"'

@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from models_registry import ports
 from models_registry.admin.base import badge, mebibytes
+from models_registry.admin.state_words import holdup_words, state_word
 from models_registry.ports import PresetStatus
 
 UNLOADED = PresetStatus(state="unloaded")
@@ -42,17 +45,23 @@ def live_statuses() -> LiveStatuses:
     try:
         return LiveStatuses(by_preset=ports.scheduler().statuses())
     except (ports.SchedulerUnavailable, ports.SchedulerRefused) as error:
-        return LiveStatuses(away=f"The scheduler does not answer, so states are unknown: {error}")
+        return LiveStatuses(
+            away=_("The scheduler does not answer, so states are unknown: %(error)s")
+            % {"error": error}
+        )
 
 
 def state_text(status: PresetStatus) -> str:
-    words = [status.state]
+    words = [state_word(status.state)]
     if status.state == "loading" and status.progress is not None:
-        words[0] = f"loading {status.progress:.0%}"
+        words[0] = _("loading %(progress)s") % {"progress": f"{status.progress:.0%}"}
     if status.leases:
-        words.append(f"{status.leases} answering")
+        words.append(_("%(leases)s answering") % {"leases": status.leases})
     if status.waiters:
-        words.append(f"{status.waiters} waiting{f': {status.holdup}' if status.holdup else ''}")
+        words.append(
+            _("%(waiters)s waiting") % {"waiters": status.waiters}
+            + (f": {holdup_words(status.holdup)}" if status.holdup else "")
+        )
     return ", ".join(words)
 
 
@@ -60,9 +69,9 @@ def badges(status: PresetStatus) -> SafeString:
     """For a list's cell and a page's head: the state, and what is out of order."""
     told = [badge(state_text(status), _COLOURS.get(status.state, ""))]
     if status.stale:
-        told.append(badge("stale", "warn"))
+        told.append(badge(_("stale"), "warn"))
     if status.failure:
-        failed = "left alone" if status.state == "remote" else "last load failed"
+        failed = _("left alone") if status.state == "remote" else _("last load failed")
         told.append(badge(failed, "bad"))
     return format_html_join(" ", "{}", ((each,) for each in told))
 
@@ -72,16 +81,21 @@ def saved_told(status: PresetStatus) -> str:
     saved = status.saved
     if saved is None:
         return ""
-    words = f"{saved.files} in {mebibytes(saved.bytes)}"
+    words = _("%(files)s in %(bytes)s") % {"files": saved.files, "bytes": mebibytes(saved.bytes)}
     if saved.hits:
-        words += f"; {saved.hits} came back and were spared {saved.seconds:,.1f} s of reading"
+        words += _("; %(hits)s came back and were spared %(seconds)s s of reading") % {
+            "hits": saved.hits,
+            "seconds": f"{saved.seconds:,.1f}",
+        }
     return f"{words}."
 
 
 _REASONS = {
-    "failed_to_load": "it ended before it was ready",
-    "out_of_memory": "there was not enough memory",
-    "upstream_unavailable": "its server failed several times in a row, and is left alone for now",
+    "failed_to_load": gettext_lazy("it ended before it was ready"),
+    "out_of_memory": gettext_lazy("there was not enough memory"),
+    "upstream_unavailable": gettext_lazy(
+        "its server failed several times in a row, and is left alone for now"
+    ),
 }
 """The codes that the scheduler writes before a child's last words."""
 

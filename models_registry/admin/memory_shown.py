@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from models_registry import measurements, ports
 from models_registry.admin.base import mebibytes
 from models_registry.admin.ladders_shown import ladders_shown
+from models_registry.admin.state_words import state_word
 from models_registry.errors import ManagementRefused
 from models_registry.models import Preset
 from models_registry.ports import FitAnswer, Fitting, PlacementKind, Running
@@ -20,18 +23,25 @@ def place(kind: PlacementKind | None, layers: Mapping[str, int]) -> str:
     if kind is None:
         return ""
     if kind == "whole":
-        return f"on {', '.join(layers)}"
-    shares = ", ".join(f"{count} layers on {device}" for device, count in layers.items())
+        return _("on %(join)s") % {"join": ", ".join(layers)}
+    shares = ", ".join(
+        _("%(count)s layers on %(device)s") % {"count": count, "device": device}
+        for device, count in layers.items()
+    )
     return {
-        "fixed": "as its options say",
+        "fixed": _("as its options say"),
         "spread": f"spread: {shares}",
-        "partial": f"{shares}, the rest on the host",
-        "host": "on the host",
+        "partial": _("%(shares)s, the rest on the host") % {"shares": shares},
+        "host": _("on the host"),
     }[kind]
 
 
 def tokens(context: int) -> str:
-    return f"{context:,} tokens" if context else "as its options say"
+    return (
+        _("%(context)s tokens") % {"context": f"{context:,}"}
+        if context
+        else _("as its options say")
+    )
 
 
 def sizes(by_device: Mapping[str, int]) -> list[tuple[str, str]]:
@@ -43,15 +53,15 @@ def fit_shown(ask: Callable[[], FitAnswer]) -> dict[str, Any]:
     try:
         answer = ask()
     except ports.SchedulerUnavailable as error:
-        return {"problem": f"The scheduler does not answer: {error}"}
+        return {"problem": _("The scheduler does not answer: %(error)s") % {"error": error}}
     except (ports.SchedulerRefused, ManagementRefused) as refusal:
         return {"problem": str(refusal)}
     return {
         **ladders_shown(answer),
         "estimated": answer.estimated,
         "places": [
-            _fitting("Now", answer.now),
-            _fitting("On an empty machine", answer.empty),
+            _fitting(_("Now"), answer.now),
+            _fitting(_("On an empty machine"), answer.empty),
         ],
     }
 
@@ -73,7 +83,7 @@ def running_shown(running: Running) -> dict[str, Any]:
     what it reports."""
     return {
         "instance": running.instance,
-        "state": running.state,
+        "state": state_word(running.state),
         "place": place(running.kind, running.layers),
         "why": running.why,
         "context": tokens(running.context),

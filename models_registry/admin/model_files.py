@@ -12,6 +12,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpR
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from models_registry.admin.base import NOTHING, badge, file_problem, link, mebibytes, told
 from models_registry.admin.history import HistoryAdmin
@@ -69,7 +71,7 @@ class ModelFileAdmin(HistoryAdmin):
         links = [(link("preset", preset.pk, preset.name),) for preset in model_file.presets.all()]
         return format_html_join(", ", "{}", links) if links else NOTHING
 
-    @admin.display(description="on disk")
+    @admin.display(description=gettext_lazy("on disk"))
     def on_disk(self, model_file: ModelFile) -> SafeString | str:
         if model_file.pk is None:
             return NOTHING
@@ -84,7 +86,7 @@ class ModelFileAdmin(HistoryAdmin):
     def architecture(self, model_file: ModelFile) -> SafeString | str:
         row = metadata_of(model_file)
         if row is not None and row.error:
-            return badge("cannot be read", "bad")
+            return badge(_("cannot be read"), "bad")
         return (row and row.architecture) or NOTHING
 
     @admin.display(ordering="metadata__parameters")
@@ -110,9 +112,9 @@ class ModelFileAdmin(HistoryAdmin):
     @admin.display(description="header")
     def header(self, model_file: ModelFile) -> SafeString | str:
         shown = metadata_shown(model_file)
-        return format_html_join("", "<div>{}: {}</div>", shown) or "it has not been read yet"
+        return format_html_join("", "<div>{}: {}</div>", shown) or _("it has not been read yet")
 
-    @admin.display(description="chat template")
+    @admin.display(description=gettext_lazy("chat template"))
     def chat_template(self, model_file: ModelFile) -> SafeString | str:
         row: FileMetadata | None = metadata_of(model_file)
         return told(row.chat_template) if row and row.chat_template else NOTHING

@@ -10,6 +10,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
+from django.utils.translation import gettext_lazy
 
 from models_registry.admin.base import CorralAdmin
 from models_registry.engine_path import llama_server
@@ -20,11 +21,11 @@ from models_registry.options.refused_options import refusal
 MOST_SHOWN = 30
 
 _VALUES = {
-    Kind.FLAG: "true or false",
-    Kind.INT: "a whole number",
+    Kind.FLAG: gettext_lazy("true or false"),
+    Kind.INT: gettext_lazy("a whole number"),
     Kind.FLOAT: "a number",
     Kind.TEXT: "text",
-    Kind.PAIR: "two values",
+    Kind.PAIR: gettext_lazy("two values"),
 }
 
 

@@ -11,6 +11,8 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from unfold.widgets import (
     UnfoldAdminSelect2MultipleWidget,
     UnfoldAdminSelectWidget,
@@ -43,13 +45,13 @@ class OrganiseForm(forms.Form):
     add_to = forms.ModelMultipleChoiceField(
         Profile.objects.all(),
         required=False,
-        label="Add to profiles",
+        label=gettext_lazy("Add to profiles"),
         widget=UnfoldAdminSelect2MultipleWidget,
     )
     remove_from = forms.ModelMultipleChoiceField(
         Profile.objects.all(),
         required=False,
-        label="Remove from profiles",
+        label=gettext_lazy("Remove from profiles"),
         widget=UnfoldAdminSelect2MultipleWidget,
     )
 
@@ -58,14 +60,14 @@ class OrganiseForm(forms.Form):
         groups = Group.objects.values_list("pk", "name")
         names = [(str(pk), name) for pk, name in groups]
         field: Any = self.fields["group"]
-        field.choices = [(_LEAVE, "leave as it is"), (_NONE, "no group"), *names]
+        field.choices = [(_LEAVE, _("leave as it is")), (_NONE, _("no group")), *names]
         if not profiles:
             del self.fields["add_to"], self.fields["remove_from"]
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         if not any(cleaned.values()):
-            raise ValidationError("Nothing is to change: fill in a field, or go back.")
+            raise ValidationError(_("Nothing is to change: fill in a field, or go back."))
         return cleaned
 
     def wishes(self) -> Wishes:
@@ -94,13 +96,13 @@ def organise_selected(
         except ValidationError as error:
             form.add_error(None, error)
         else:
-            messages.success(request, f"{count} presets were changed.")
+            messages.success(request, _("%(count)s presets were changed.") % {"count": count})
             return None
     across = request.POST.get("select_across") == "1"
     keys = [str(pk) for pk in presets.values_list("pk", flat=True)]
     context = {
         **model_admin.admin_site.each_context(request),
-        "title": "Change tags, group and profiles",
+        "title": _("Change tags, group and profiles"),
         "opts": model_admin.opts,
         "form": form,
         "presets": [preset.name for preset in presets[:20]],
@@ -120,14 +122,21 @@ def clone_selected(
     if not model_admin.has_add_permission(request):
         raise PermissionDenied
     if presets.count() > MOST_CLONES:
-        messages.error(request, f"At most {MOST_CLONES} presets are cloned at once.")
+        messages.error(
+            request,
+            _("At most %(MOST_CLONES)s presets are cloned at once.") % {"MOST_CLONES": MOST_CLONES},
+        )
         return
     told = Told()
     for preset in presets:
         try:
             copy = clone(preset, reason=f"a clone of {preset.name}")
         except ValidationError as error:
-            told.add(messages.ERROR, f"{preset.name} cannot be cloned: {' '.join(error.messages)}")
+            told.add(
+                messages.ERROR,
+                _("%(name)s cannot be cloned: %(join)s")
+                % {"name": preset.name, "join": " ".join(error.messages)},
+            )
         else:
-            told.add(messages.SUCCESS, f"{copy.name} was made.")
+            told.add(messages.SUCCESS, _("%(name)s was made.") % {"name": copy.name})
     told.send(request)

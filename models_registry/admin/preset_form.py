@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 from django import forms
 from django.conf import settings
 from django.core.exceptions import ValidationError
+from django.utils.functional import Promise
 from django.utils.html import format_html
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from models_registry import history, kept_secrets, upstream_keys
 from models_registry.admin.base import badge
@@ -29,7 +32,7 @@ if TYPE_CHECKING:  # generic for the type checker only
 else:
     _PresetModelForm = forms.ModelForm
 
-UNSET = "unset: the engine's own default"
+UNSET = gettext_lazy("unset: the engine's own default")
 _FIELDS_OF_THE_KEY = frozenset({"new_upstream_key", "forget_upstream_key"})
 
 
@@ -41,13 +44,15 @@ class PresetForm(_PresetModelForm):
     """See models_registry.restricted."""
 
     new_upstream_key = forms.CharField(
-        label="upstream key",
+        label=gettext_lazy("upstream key"),
         required=False,
         max_length=kept_secrets.LONGEST,
         strip=True,
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
     )
-    forget_upstream_key = forms.BooleanField(required=False, label="forget the upstream key")
+    forget_upstream_key = forms.BooleanField(
+        required=False, label=gettext_lazy("forget the upstream key")
+    )
 
     seen_version = forms.IntegerField(required=False, widget=forms.HiddenInput)
 
@@ -62,7 +67,10 @@ class PresetForm(_PresetModelForm):
             option = below.options.get(key)
             if value is not None:
                 option = EffectiveOption(key, value, Layer.COMMAND_LINE)
-            told = f"unset: {option.value} ({option.where})" if option else UNSET
+            told: str | Promise = UNSET
+            if option:
+                named = {"value": option.value, "where": option.where}
+                told = _("unset: %(value)s (%(where)s)") % named
             self._show_what_counts(name, told)
             self._tell_of_engine(name, below.catalogue.find(key))
             if value is not None:
@@ -81,23 +89,23 @@ class PresetForm(_PresetModelForm):
         for name in self.fields.keys() & {*RESTRICTED}:
             field = self.fields[name]
             field.disabled = True
-            field.help_text = format_html("{} Only superusers may edit them.", field.help_text)
+            field.help_text = format_html(_("{} Only superusers may edit them."), field.help_text)
 
     def _show_key(self) -> None:
         kept = bool(self.instance.upstream_key)
         self.fields["new_upstream_key"].help_text = (
-            "One is kept, and is not shown. Written here, another one takes its place."
+            _("One is kept, and is not shown. Written here, another one takes its place.")
             if kept
-            else "Sent to the remote server with each request. It is kept, and not shown again."
+            else _("Sent to the remote server with each request. It is kept, and not shown again.")
         )
         if not kept:
             self.fields["forget_upstream_key"].widget = forms.HiddenInput()
 
-    def _show_what_counts(self, name: str, told: str) -> None:
+    def _show_what_counts(self, name: str, told: str | Promise) -> None:
         """While the field is empty."""
         field: Any = self.fields[name]
         if isinstance(field, forms.NullBooleanField):
-            field.widget.choices = [("unknown", told), ("true", "yes"), ("false", "no")]
+            field.widget.choices = [("unknown", told), ("true", _("yes")), ("false", _("no"))]
         elif isinstance(field, forms.ChoiceField):
             choices: Any = field.choices
             field.choices = [("", told), *(choice for choice in choices if choice[0])]
@@ -109,8 +117,16 @@ class PresetForm(_PresetModelForm):
         if match is None:
             return
         option, field = match.option, self.fields[name]
-        told = [f"One of {', '.join(option.choices)}." if option.kind is Kind.CHOICE else ""]
-        told.append(f"The engine's default: {option.default}." if option.default else "")
+        told = [
+            _("One of %(join)s.") % {"join": ", ".join(option.choices)}
+            if option.kind is Kind.CHOICE
+            else ""
+        ]
+        told.append(
+            _("The engine's default: %(default)s.") % {"default": option.default}
+            if option.default
+            else ""
+        )
         field.help_text = format_html("{} {}", field.help_text, " ".join(filter(None, told)))
 
     def _show_policy(self, key: PolicyKey, policy: Policy) -> None:
@@ -119,24 +135,34 @@ class PresetForm(_PresetModelForm):
         value = policy_text_of(key, getattr(policy, key.field)) if by else ""
         if key.unset is not None and by:
             field = self.fields[key.field]
-            left = policy_text_of(key, key.unset) or "empty"
-            told = f"Left at {left}, {by.where} decides: {value}."
+            left = policy_text_of(key, key.unset) or _("empty")
+            told = _("Left at %(left)s, %(where)s decides: %(value)s.") % {
+                "left": left,
+                "where": by.where,
+                "value": value,
+            }
             field.help_text = format_html("{} {}", field.help_text, told)
         elif key.unset is None and by:
-            self._show_what_counts(key.field, f"unset: {value} ({by.where})")
+            self._show_what_counts(
+                key.field, _("unset: %(value)s (%(where)s)") % {"value": value, "where": by.where}
+            )
         elif key.field in GATEWAYS_OWN:
-            self._show_what_counts(key.field, f"unset: {gateways_own(key.field)} (gateway)")
+            self._show_what_counts(
+                key.field, _("unset: %(value)s (gateway)") % {"value": gateways_own(key.field)}
+            )
         elif key.unset is None:
-            self._show_what_counts(key.field, "unset: no")
+            self._show_what_counts(key.field, _("unset: no"))
 
     def _lock(self, name: str, key: str, value: str) -> None:
         field = self.fields[name]
         field.disabled = True
         field.help_text = format_html(
-            "{} {} Serve's command line says {} = {} for every preset: what stands here does not "
-            "count.",
+            _(
+                "{} {} Serve's command line says {} = {} for every preset: "
+                "what stands here does not count."
+            ),
             field.help_text,
-            badge("locked", "warn"),
+            badge(_("locked"), "warn"),
             key,
             value,
         )
@@ -155,7 +181,7 @@ class PresetForm(_PresetModelForm):
             self.instance.upstream_key = ""
         new, engine = self.cleaned_data.get("new_upstream_key"), self.cleaned_data.get("engine")
         if new and engine != Engine.UPSTREAM:
-            self.add_error("new_upstream_key", "Only a remote server has a key: leave it empty.")
+            self.add_error("new_upstream_key", _("Only a remote server has a key: leave it empty."))
 
     @property
     def changed_data(self) -> list[str]:
@@ -183,11 +209,13 @@ class PresetForm(_PresetModelForm):
         # Read again under a lock: the instance was read before this transaction's first one.
         current = Preset.objects.select_for_update().filter(pk=self.instance.pk).first()
         if current is None:
-            raise ValidationError("This preset was deleted meanwhile: its history can restore it.")
+            raise ValidationError(
+                _("This preset was deleted meanwhile: its history can restore it.")
+            )
         self.instance.version = current.version
         seen = self.cleaned_data.get("seen_version")
         if seen is None:
-            raise ValidationError("This form came without its version: open the page again.")
+            raise ValidationError(_("This form came without its version: open the page again."))
         if seen != current.version:
             raise ValidationError(self._merge(current, seen))
         return cleaned
@@ -211,10 +239,15 @@ class PresetForm(_PresetModelForm):
             elif typed != value:
                 both.append(str(self.fields[name].label))
         self.data = data
-        told = [f"While this page was open, {version}." for version in done]
+        told = [
+            _("While this page was open, %(version)s.") % {"version": version} for version in done
+        ]
         if both:
-            told.append(f"What you typed differs from theirs in: {', '.join(sorted(both))}.")
-        told.append("Nothing was saved, and what you typed is kept. Check it, then save again.")
+            told.append(
+                _("What you typed differs from theirs in: %(join)s.")
+                % {"join": ", ".join(sorted(both))}
+            )
+        told.append(_("Nothing was saved, and what you typed is kept. Check it, then save again."))
         return told
 
 

@@ -18,6 +18,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from models_registry import ports, tags
 from models_registry.admin import live
@@ -129,26 +130,26 @@ class PresetListAdmin(HistoryAdmin):
 
     # Columns ----------------------------------------------------------------------------
 
-    @admin.display(description="state")
+    @admin.display(description=gettext_lazy("state"))
     def state(self, preset: Preset) -> SafeString:
         status = getattr(preset, "live_status", None) or live.live_statuses().of(preset.name)
         told = state_told(status, pinned=preset.pinned)
         return format_html('<span id="state-{}">{}</span>', preset.pk, told)
 
-    @admin.display(description="page")
+    @admin.display(description=gettext_lazy("page"))
     def page(self, preset: Preset) -> SafeString:
         """Of the model: what it did, said and took."""
         hidden = format_html('<span class="corral-hidden"> {}</span>', preset.name)
         return format_html('<a href="{}">{}{}</a>', model_url(preset.pk), _("Open"), hidden)
 
-    @admin.display(description="model file", ordering="model_file__path")
+    @admin.display(description=gettext_lazy("model file"), ordering="model_file__path")
     def file(self, preset: Preset) -> SafeString | str:
         """Its last part: the whole path is long, and stands in the title."""
         row = preset.model_file
         if row is None:
             return preset.upstream_url or NOTHING
         linked = link("modelfile", row.pk, PurePath(row.path).name, title=row.path)
-        missing = badge("file missing", "bad") if file_problem(row) else ""
+        missing = badge(_("file missing"), "bad") if file_problem(row) else ""
         return format_html("{} {}", linked, missing)
 
     @admin.display(description="size", ordering="model_file__size")
@@ -156,18 +157,18 @@ class PresetListAdmin(HistoryAdmin):
         size = preset.model_file.size if preset.model_file is not None else 0
         return _short(size) if size else NOTHING
 
-    @admin.display(description="memory need", ordering=F("pk"))  # see preset_order
+    @admin.display(description=gettext_lazy("memory need"), ordering=F("pk"))  # see preset_order
     def need(self, preset: Preset) -> SafeString | str:
         """As measured, at its smallest."""
         status: PresetStatus = getattr(preset, "live_status", live.UNLOADED)
         pairs = ((device, _short(size)) for device, size in status.need.items())
         return format_html_join("", "<div>{} {}</div>", pairs) or NOTHING
 
-    @admin.display(description="last use", ordering=F("pk"))
+    @admin.display(description=gettext_lazy("last use"), ordering=F("pk"))
     def last_use(self, preset: Preset) -> SafeString | str:
         status: PresetStatus = getattr(preset, "live_status", live.UNLOADED)
         if status.running:
-            return "now"
+            return _("now")
         at = getattr(preset, "last_used_at", None)
         if at is None:
             return NOTHING
@@ -175,16 +176,16 @@ class PresetListAdmin(HistoryAdmin):
         ago = timesince(at, depth=1)
         return format_html('<span title="{}">{} ago</span>', local, ago)
 
-    @admin.display(description="tags", ordering="tags")
+    @admin.display(description=gettext_lazy("tags"), ordering="tags")
     def tag_names(self, preset: Preset) -> str:
         return tags.joined(tags.tags_of(preset)) or NOTHING
 
-    @admin.display(description="profiles")
+    @admin.display(description=gettext_lazy("profiles"))
     def profile_names(self, preset: Preset) -> SafeString | str:
         named = ((row.name, "" if row.active else " (off)") for row in preset.profiles.all())
         return format_html_join(", ", "{}{}", named) or NOTHING
 
-    @admin.display(description="aliases")
+    @admin.display(description=gettext_lazy("aliases"))
     def alias_names(self, preset: Preset) -> str:
         return ", ".join(alias.name for alias in preset.aliases.all()) or NOTHING
 
@@ -218,7 +219,7 @@ def _short(size: int) -> str:
 
 def state_told(status: PresetStatus, *, pinned: bool) -> SafeString:
     badges = live.badges(status)
-    return format_html("{} {}", badges, badge("pinned")) if pinned else badges
+    return format_html("{} {}", badges, badge(_("pinned"))) if pinned else badges
 
 
 def fresh(content: str) -> HttpResponse:

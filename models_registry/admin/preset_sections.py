@@ -4,66 +4,106 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy
+
 
 def _section(
-    title: str | None, fields: list[str | tuple[str, ...]], told: str = ""
-) -> tuple[str | None, Any]:
+    title: str | Promise | None,
+    fields: list[str | tuple[str, ...]],
+    told: str | Promise = "",
+) -> tuple[str | Promise | None, Any]:
     return title, {"fields": fields, "description": told}
 
 
 SECTIONS: list[Any] = [
     _section(
-        "General",
+        gettext_lazy("General"),
         ["name", "model_file", ("base", "group"), ("tags", "unlisted")],
-        "A field left empty is decided by the layers below, and says by which: the presets file, "
-        "the base, the global preset, the engine's environment, or the engine's own default.",
+        gettext_lazy(
+            "A field left empty is decided by the layers below, and says by which: the "
+            "presets file, "
+            "the base, the global preset, the engine's environment, or the engine's own default."
+        ),
     ),
     _section(
-        "Engine",
+        gettext_lazy("Engine"),
         [
-            "engine", "command_line", ("health_path", "declared_memory"),
-            ("upstream_url", "upstream_model"), "new_upstream_key", "forget_upstream_key",
+            "engine",
+            "command_line",
+            ("health_path", "declared_memory"),
+            ("upstream_url", "upstream_model"),
+            "new_upstream_key",
+            "forget_upstream_key",
         ],
-        "Who answers: llama.cpp's own server, unless another one is wanted. Command line, health "
-        "path and declared memory are for a server of your own, URL, model and key for a remote "
-        "one. A change counts at the next load; of a remote server at the next request.",
+        gettext_lazy(
+            "Who answers: llama.cpp's own server, unless another one is wanted. Command line, "
+            "health "
+            "path and declared memory are for a server of your own, URL, model and key for a "
+            "remote "
+            "one. A change counts at the next load; of a remote server at the next request."
+        ),
     ),
     _section(
-        "Memory and placement",
+        gettext_lazy("Memory and placement"),
         [
-            ("ctx_size", "parallel"), ("cache_type_k", "cache_type_v"),
-            ("n_gpu_layers", "placement"), ("context_cap", "replicas"),
+            ("ctx_size", "parallel"),
+            ("cache_type_k", "cache_type_v"),
+            ("n_gpu_layers", "placement"),
+            ("context_cap", "replicas"),
         ],
-        "While context or GPU layers are unset, Corral chooses by what was measured: how large the "
-        "context is, and where the model goes. Slots that are set divide the context equally; left "
-        "unset, four share all of it. A change counts at the next load.",
+        gettext_lazy(
+            "While context or GPU layers are unset, Corral chooses by what was measured: how "
+            "large the "
+            "context is, and where the model goes. Slots that are set divide the context "
+            "equally; left "
+            "unset, four share all of it. A change counts at the next load."
+        ),
     ),
     _section(
-        "Speed",
+        gettext_lazy("Speed"),
         [("batch_size", "ubatch_size"), ("threads", "flash_attn"), "embeddings"],
-        "A change counts at the next load.",
+        gettext_lazy("A change counts at the next load."),
     ),
     _section(
-        "Policy",
+        gettext_lazy("Policy"),
         [
-            ("pinned", "load_on_startup"), ("priority", "max_wait"),
-            ("min_residency", "queue_limit"), ("keep_alive", "sleep_idle"),
-            ("stop_timeout", "readiness_probe"), ("connect_timeout", "first_byte_timeout"),
+            ("pinned", "load_on_startup"),
+            ("priority", "max_wait"),
+            ("min_residency", "queue_limit"),
+            ("keep_alive", "sleep_idle"),
+            ("stop_timeout", "readiness_probe"),
+            ("connect_timeout", "first_byte_timeout"),
             ("idle_timeout", "answer_timeout"),
         ],
-        "How it stands beside the others: who waits, who stays, who goes. A change counts at once, "
-        "without a new load; that of sleeping, which the engine does, at the next load.",
+        gettext_lazy(
+            "How it stands beside the others: who waits, who stays, who goes. A change counts "
+            "at once, "
+            "without a new load; that of sleeping, which the engine does, at the next load."
+        ),
     ),
     _section(
-        "Requests",
+        gettext_lazy("Requests"),
         ["request_strip", ("request_defaults", "request_set")],
-        "What is changed in the body of a request before the model reads it: first parameters are "
-        "stripped, then defaults fill what is not there, then values are set. The parameters model "
-        "and stream stay as the client wrote them.",
+        gettext_lazy(
+            "What is changed in the body of a request before the model reads it: first "
+            "parameters are "
+            "stripped, then defaults fill what is not there, then values are set. The "
+            "parameters model "
+            "and stream stay as the client wrote them."
+        ),
     ),
-    _section("Environment", ["environment"], "A change counts at the next load."),
-    _section("Other options", ["extra_options"], "A change counts at the next load."),
-]  # fmt: skip
+    _section(
+        gettext_lazy("Environment"),
+        ["environment"],
+        gettext_lazy("A change counts at the next load."),
+    ),
+    _section(
+        gettext_lazy("Other options"),
+        ["extra_options"],
+        gettext_lazy("A change counts at the next load."),
+    ),
+]
 
 
 def sections(*, masked: bool) -> list[Any]:

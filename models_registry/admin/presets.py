@@ -17,6 +17,8 @@ from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from models_registry import fitting, history
 from models_registry.admin import fit as admin_fit
@@ -66,7 +68,7 @@ class AliasFormSet(_AliasBaseFormSet):
         for form in self.forms:
             cleaned = getattr(form, "cleaned_data", {})
             if cleaned.get("name") == self.instance.name and not cleaned.get("DELETE"):
-                raise ValidationError("An alias cannot have its preset's own name.")
+                raise ValidationError(_("An alias cannot have its preset's own name."))
 
 
 class AliasInline(_TabularInline):
@@ -103,24 +105,24 @@ class PresetAdmin(PresetListAdmin):
         actions: Any = super().get_actions(request)
         if self.has_change_permission(request):
             for verb in VERBS:
-                label = f"{_label(verb)} the selected presets"
+                label = _("%(verb)s the selected presets") % {"verb": _label(verb)}
                 actions[verb] = (partial(_act, verb), verb, label)
-            label = "Change tags, group and profiles of the selected presets"
+            label = _("Change tags, group and profiles of the selected presets")
             actions["organise"] = (organise_selected, "organise", label)
-        actions["export"] = (export_selected, "export", "Export the selected presets (INI)")
+        actions["export"] = (export_selected, "export", _("Export the selected presets (INI)"))
         if self.has_add_permission(request):
-            actions["clone"] = (clone_selected, "clone", "Clone the selected presets")
+            actions["clone"] = (clone_selected, "clone", _("Clone the selected presets"))
         return actions
 
-    @admin.display(description="environment")
+    @admin.display(description=gettext_lazy("environment"))
     def environment_shown(self, preset: Preset) -> SafeString | str:
         """For who may not edit it."""
         return told(masked(preset.environment)) if preset.environment else NOTHING
 
-    @admin.display(description="upstream key")
+    @admin.display(description=gettext_lazy("upstream key"))
     def upstream_key_shown(self, preset: Preset) -> str:
         """For who may not edit it."""
-        return "kept" if preset.upstream_key else NOTHING
+        return _("kept") if preset.upstream_key else NOTHING
 
     # What a preset's page shows beside its form -----------------------------------------
 
@@ -158,7 +160,7 @@ class PresetAdmin(PresetListAdmin):
             "now": self._now(request, preset),
             "started": started,
             "fit": fit_shown(lambda: fitting.fit_of(preset)),
-            "file_problem": file_problem(preset.model_file),
+            "file_problem": _vanished(file_problem(preset.model_file)),
             "header": metadata_shown(preset.model_file),
         }
 
@@ -232,9 +234,15 @@ class PresetAdmin(PresetListAdmin):
         try:
             copy = clone(preset, reason=f"a clone of {preset.name}")
         except ValidationError as error:
-            messages.error(request, f"It cannot be cloned: {' '.join(error.messages)}")
+            messages.error(
+                request, _("It cannot be cloned: %(join)s") % {"join": " ".join(error.messages)}
+            )
             return HttpResponseRedirect(reverse("admin:models_registry_preset_change", args=[pk]))
-        messages.success(request, f"This is {copy.name}, with all options of {preset.name}.")
+        messages.success(
+            request,
+            _("This is %(name)s, with all options of %(name2)s.")
+            % {"name": copy.name, "name2": preset.name},
+        )
         return HttpResponseRedirect(reverse("admin:models_registry_preset_change", args=[copy.pk]))
 
     # What pages ask for by themselves: an ended session gets no login page into their midst ---
@@ -268,14 +276,20 @@ class PresetAdmin(PresetListAdmin):
     def _keep_old_name(self, request: HttpRequest, preset: Preset, old_name: str | None) -> None:
         if old_name and old_name != preset.name:
             Alias.objects.get_or_create(name=old_name, defaults={"preset": preset})
-            messages.info(request, f"{old_name} stays as an alias of {preset.name}.")
+            messages.info(
+                request,
+                _("%(old_name)s stays as an alias of %(name)s.")
+                % {"old_name": old_name, "name": preset.name},
+            )
 
     def before_going_back(self, request: HttpRequest, live: Any, record: history.Record) -> None:
         for field in () if may_do_everything(request) else RESTRICTED:
             before = getattr(Preset() if live is None else live, field)
             if before != getattr(record, field):
                 label = record.instance_type._meta.get_field(field).verbose_name
-                raise ValidationError(f"Only superusers may change the {label}, which differ.")
+                raise ValidationError(
+                    _("Only superusers may change the %(label)s, which differ.") % {"label": label}
+                )
         if live is not None:
             # The alias that a rename left behind would stand in the way of its own old name.
             for alias in Alias.objects.filter(name=record.name, preset=live):
@@ -287,6 +301,13 @@ class PresetAdmin(PresetListAdmin):
         if was is None:
             for alias in history.lost_aliases(row):
                 alias.save(force_insert=True)
+
+
+def _vanished(problem: str) -> str:
+    if not problem:
+        return ""
+    told = _("Its model file has vanished: %(problem)s. Bring it back, or choose another file.")
+    return told % {"problem": problem}
 
 
 def _buttons(preset: Preset, *, stale: bool, running: bool) -> list[dict[str, Any]]:
@@ -311,8 +332,10 @@ def _buttons(preset: Preset, *, stale: bool, running: bool) -> list[dict[str, An
 
 def _label(verb: str) -> str:
     if verb == TRY:
-        return "Test the connection"
-    return WISHES[verb].label if verb in WISHES else verb.capitalize()
+        return _("Test the connection")
+    if verb in WISHES:
+        return str(WISHES[verb].label)
+    return _("Pin") if verb == "pin" else _("Unpin")
 
 
 def _act(

@@ -13,6 +13,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpR
 from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path, reverse
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from models_registry import history, profiles
 from models_registry.admin.base import badge, may_do_everything
@@ -35,8 +37,8 @@ class GroupForm(_GroupModelForm):
     members = forms.ModelMultipleChoiceField(
         Preset.objects.all(),
         required=False,
-        label="Presets",
-        help_text="One that is in another group leaves that.",
+        label=gettext_lazy("Presets"),
+        help_text=gettext_lazy("One that is in another group leaves that."),
         # The list of choices is that of a profile's presets: searched, never sent whole.
         widget=AutocompleteSelectMultiple(Profile._meta.get_field("presets"), admin.site),
     )
@@ -140,12 +142,16 @@ class ProfileAdmin(HistoryAdmin):
         }
         return super().change_view(request, object_id, form_url, context | (extra_context or {}))
 
-    @admin.action(description="Switch the selected profiles on", permissions=["change"])
+    @admin.action(
+        description=gettext_lazy("Switch the selected profiles on"), permissions=["change"]
+    )
     def activate(self, request: HttpRequest, rows: QuerySet[Profile]) -> None:
         for profile in rows:
             _switch(request, profile, active=True)
 
-    @admin.action(description="Switch the selected profiles off", permissions=["change"])
+    @admin.action(
+        description=gettext_lazy("Switch the selected profiles off"), permissions=["change"]
+    )
     def deactivate(self, request: HttpRequest, rows: QuerySet[Profile]) -> None:
         for profile in rows:
             _switch(request, profile, active=False)
@@ -164,22 +170,32 @@ class ProfileAdmin(HistoryAdmin):
 def _switch(request: HttpRequest, profile: Profile, *, active: bool) -> None:
     word = "on" if active else "off"
     names = profiles.only_by(profile)
-    if not profiles.switch(profile, active=active, reason=f"switched {word}"):
-        messages.info(request, f"{profile.name} was {word} already.")
+    if not profiles.switch(profile, active=active, reason=f"switched {'on' if active else 'off'}"):
+        messages.info(
+            request, _("%(name)s was %(word)s already.") % {"name": profile.name, "word": word}
+        )
         return
     if not names:
-        effect = "no preset is switched by it"
+        effect = _("no preset is switched by it")
     elif active:
-        effect = f"offered again: {listed(names)}"
+        effect = _("offered again: %(names)s") % {"names": listed(names)}
     else:
-        effect = f"no longer offered: {listed(names)}. What runs of them ends when it has answered"
-    messages.success(request, f"{profile.name} is {word}; {effect}.")
+        effect = _("no longer offered: %(names)s. What runs of them ends when it has answered") % {
+            "names": listed(names)
+        }
+    messages.success(
+        request,
+        _("%(name)s is %(word)s; %(effect)s.")
+        % {"name": profile.name, "word": word, "effect": effect},
+    )
 
 
 def listed(names: list[str]) -> str:
     """The first ones, and how many more."""
     more = len(names) - _NAMES_TOLD
-    return ", ".join(names[:_NAMES_TOLD]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(names[:_NAMES_TOLD]) + (
+        _(" and %(more)s more") % {"more": more} if more > 0 else ""
+    )
 
 
 @admin.register(GlobalPreset)
@@ -209,11 +225,11 @@ class GlobalPresetAdmin(HistoryAdmin):
             reverse("admin:models_registry_globalpreset_change", args=[row.pk])
         )
 
-    @admin.display(description="presets file")
+    @admin.display(description=gettext_lazy("presets file"))
     def from_file(self, row: GlobalPreset) -> str:
         lines = (f"{key} = {value}" for key, value in row.file_options.items())
-        return "\n".join(lines) or "says nothing of it"
+        return "\n".join(lines) or _("says nothing of it")
 
     def before_going_back(self, request: HttpRequest, live: Any, record: history.Record) -> None:
         if live is None:
-            raise ValidationError("The global preset is never deleted.")
+            raise ValidationError(_("The global preset is never deleted."))

@@ -21,6 +21,7 @@ from models_registry import fitting
 from models_registry.admin.base import CorralAdmin, mebibytes
 from models_registry.admin.fit import may_edit, read_form
 from models_registry.admin.memory_shown import place, tokens
+from models_registry.admin.state_words import holdup_words
 from models_registry.engines import EngineKind
 from models_registry.errors import ManagementRefused
 from models_registry.models import Preset
@@ -97,7 +98,7 @@ def _shown(news: TrialNews) -> dict[str, Any]:
     return {
         "stage": news.stage,
         "text": _text(news),
-        "words": news.words,
+        "words": holdup_words(news.words) if news.stage == "waits" else news.words,
         "progress": news.progress,
         "figures": _figures(news) if news.stage in ("loaded", "answered", "failed") else [],
     }

@@ -114,7 +114,7 @@ def _owner(row: Any, origin: Any) -> str:
     whole = origin.model if isinstance(origin, QuerySet) else type(origin)
     if whole is type(row):
         return ""
-    return f"with the {whole._meta.verbose_name} that it belonged to"
+    return f"with the {whole._meta.verbose_name_raw} that it belonged to"
 
 
 def _entry(

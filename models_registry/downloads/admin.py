@@ -14,8 +14,11 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpR
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.cache import add_never_cache_headers
+from django.utils.functional import Promise
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from models_registry.access import Asker
 from models_registry.admin.base import NOTHING, CorralAdmin, badge
@@ -47,14 +50,18 @@ class DownloadForm(_ModelForm):
         initial=[MMPROJ],
         required=False,
         widget=_Checkboxes,
-        help_text="Companions to fetch as well, where a repository has them: the projector "
-        "(mmproj), a draft model.",
+        help_text=gettext_lazy(
+            "Companions to fetch as well, where a repository has them: the projector "
+            "(mmproj), a draft model."
+        ),
     )
     token = forms.CharField(
         required=False,
         max_length=500,
         widget=_Password(attrs={"autocomplete": "off"}),
-        help_text="For this download only, in place of HF_TOKEN. It is deleted when it is done.",
+        help_text=gettext_lazy(
+            "For this download only, in place of HF_TOKEN. It is deleted when it is done."
+        ),
     )
 
     class Meta:
@@ -83,11 +90,27 @@ def _delete_with_files(row: Download, asker: Asker) -> None:
     asking.forget(row.pk)
 
 
-_VERBS: dict[str, tuple[str, str, Callable[[Download, Asker], object]]] = {
-    "pause": ("Pause", "is paused", lambda row, asker: asking.pause(row.pk)),
-    "resume": ("Resume or retry", "goes on", lambda row, asker: asking.resume(row.pk)),
-    "cancel": ("Cancel", "is cancelled", lambda row, asker: asking.cancel(row.pk)),
-    "remove": ("Delete the model's files", "is deleted from the disk", _delete_with_files),
+_VERBS: dict[str, tuple[str | Promise, str | Promise, Callable[[Download, Asker], object]]] = {
+    "pause": (
+        gettext_lazy("Pause"),
+        gettext_lazy("is paused"),
+        lambda row, asker: asking.pause(row.pk),
+    ),
+    "resume": (
+        gettext_lazy("Resume or retry"),
+        gettext_lazy("goes on"),
+        lambda row, asker: asking.resume(row.pk),
+    ),
+    "cancel": (
+        gettext_lazy("Cancel"),
+        gettext_lazy("is cancelled"),
+        lambda row, asker: asking.cancel(row.pk),
+    ),
+    "remove": (
+        gettext_lazy("Delete the model's files"),
+        gettext_lazy("is deleted from the disk"),
+        _delete_with_files,
+    ),
 }
 """Label, what to say when it was done, and what is done."""
 
@@ -129,7 +152,7 @@ class DownloadAdmin(CorralAdmin):
 
     def get_actions(self, request: HttpRequest) -> Any:
         actions: Any = super().get_actions(request)
-        for verb, (label, _, _) in _VERBS.items():
+        for verb, (label, *_rest) in _VERBS.items():
             if self._may(request, verb):
                 actions[verb] = (partial(_act, verb), verb, f"{label} (selected)")
         return actions
@@ -142,7 +165,7 @@ class DownloadAdmin(CorralAdmin):
 
     # What is shown ----------------------------------------------------------------------
 
-    @admin.display(description="progress", ordering="state")
+    @admin.display(description=gettext_lazy("progress"), ordering="state")
     def progress(self, row: Download) -> SafeString | str:
         if row.pk is None:
             return NOTHING
@@ -153,7 +176,7 @@ class DownloadAdmin(CorralAdmin):
         lines = (
             (
                 file["path"],
-                f"{shown.bytes_told(file['done'])} of "
+                (_("%(bytes_told)s of ") % {"bytes_told": shown.bytes_told(file["done"])})
                 + (shown.bytes_told(file["size"]) if file["size"] is not None else "unknown"),
             )
             for file in row.files
@@ -260,7 +283,7 @@ def _told(row: Download) -> SafeString:
     """The state, a bar while there is something to come, the figures, and what is in the way."""
     parts = [badge(row.get_state_display(), _COLOURS.get(State(row.state), ""))]
     if wish := shown.wish(row):
-        parts.append(badge(f"will be {wish}", "warn"))
+        parts.append(badge(_("will be %(wish)s") % {"wish": wish}, "warn"))
     if row.state in (State.RUNNING, State.PAUSED) and (done := shown.fraction(row)) is not None:
         bar = '<progress class="corral-progress" max="100" value="{}">{} %</progress>'
         parts.append(format_html(bar, f"{done * 100:.1f}", f"{done * 100:.0f}"))
@@ -274,7 +297,7 @@ def _told(row: Download) -> SafeString:
 def _act(
     verb: str, model_admin: DownloadAdmin, request: HttpRequest, rows: QuerySet[Download]
 ) -> None:
-    _, done, do = _VERBS[verb]
+    _label, done, do = _VERBS[verb]
     asker = Asker(str(request.user), permissions=frozenset(request.user.get_all_permissions()))
     for row in rows:
         try:

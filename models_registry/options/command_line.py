@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from django.utils.translation import gettext as _
+
 from models_registry.errors import OptionError as OptionError
 from models_registry.options.catalogue import Catalogue, Kind, Match, Option
 from models_registry.options.old_options import OldOptions
@@ -45,14 +47,14 @@ class Layer(IntEnum):
     @property
     def label(self) -> str:
         return {
-            Layer.DEFAULT: "Corral's default",
-            Layer.ENVIRONMENT: "environment",
-            Layer.MODEL_FILE: "model file",
-            Layer.GLOBAL: "global preset [*]",
-            Layer.BASE: "base preset",
-            Layer.PRESET_FILE: "presets file",
-            Layer.PRESET: "preset",
-            Layer.COMMAND_LINE: "serve's command line",
+            Layer.DEFAULT: _("Corral's default"),
+            Layer.ENVIRONMENT: _("environment"),
+            Layer.MODEL_FILE: _("model file"),
+            Layer.GLOBAL: _("global preset [*]"),
+            Layer.BASE: _("base preset"),
+            Layer.PRESET_FILE: _("presets file"),
+            Layer.PRESET: _("preset"),
+            Layer.COMMAND_LINE: _("serve's command line"),
         }[self]
 
 

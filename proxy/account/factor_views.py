@@ -16,8 +16,11 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.functional import Promise
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.safestring import mark_safe
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
@@ -26,7 +29,7 @@ from proxy.account.forms import CodeForm, OwnPasswordForm
 from proxy.account.sessions import end_sessions_of
 from proxy.account.views import own_page
 
-WRONG = (
+WRONG = gettext_lazy(
     "That is no code of yours at this moment. Codes of the app are good for half a minute, once."
 )
 
@@ -61,7 +64,7 @@ def start(request: HttpRequest) -> HttpResponse:
     if user.has_usable_password():
         given = request.POST.get("password", "")
         if authenticate(request, username=user.get_username(), password=given) != user:
-            return _page(request, problem="That is not your password.", status=403)
+            return _page(request, problem=_("That is not your password."), status=403)
     return _page(request, draft=factor.begin(user))
 
 
@@ -100,7 +103,9 @@ def recovery(request: HttpRequest) -> HttpResponse:
 def give_up(request: HttpRequest) -> HttpResponse:
     user = _user(request)
     if factor.required(user):
-        return _page(request, problem="Who may enter the admin has to have one here.", status=403)
+        return _page(
+            request, problem=_("Who may enter the admin has to have one here."), status=403
+        )
     if (refusal := _without_code(request)) is not None:
         return refusal
     factor.remove(user)
@@ -120,7 +125,9 @@ def _without_code(request: HttpRequest) -> HttpResponse | None:
 
 def _too_soon(request: HttpRequest, error: factor.TooSoon, **context: Any) -> HttpResponse:
     seconds = max(1, math.ceil((error.until - timezone.now()).total_seconds()))
-    problem = f"After a wrong code the next one has to wait: try again in {seconds} s."
+    problem = _("After a wrong code the next one has to wait: try again in %(seconds)s s.") % {
+        "seconds": seconds
+    }
     answer = _page(request, problem=problem, status=429, **context)
     answer["Retry-After"] = str(seconds)
     return answer
@@ -131,7 +138,7 @@ def _page(
     *,
     draft: Any = None,
     codes: list[str] | None = None,
-    problem: str = "",
+    problem: str | Promise = "",
     status: int = 200,
 ) -> HttpResponse:
     if not factor.wanted():
@@ -140,7 +147,7 @@ def _page(
     device = factor.device_of(user)
     context = {
         **admin.site.each_context(request),
-        "title": "Second factor",
+        "title": _("Second factor"),
         "awaited": factor.awaits(user, request.session),
         "required": factor.required(user),
         "device": device,
@@ -173,7 +180,7 @@ def _picture(draft: Any) -> str:
     import segno
 
     drawn = segno.make_qr(draft.config_url).svg_inline(
-        scale=5, border=4, light="white", title="QR code of the secret"
+        scale=5, border=4, light="white", title=_("QR code of the secret")
     )
     return mark_safe(drawn)
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from proxy.admin.fields import NamesField, scopes_field
 from proxy.models import ApiKey, Membership
@@ -38,15 +40,17 @@ class ContentForm(forms.Form):
 class KeyForm(forms.Form):
     """`memberships` are those of who fills it in."""
 
-    name = forms.CharField(max_length=100, widget=_Text, help_text="What will use it.")
+    name = forms.CharField(
+        max_length=100, widget=_Text, help_text=gettext_lazy("What will use it.")
+    )
     team = forms.ChoiceField(widget=_Select)
     owner = forms.ChoiceField(
         widget=_Select,
-        choices=[(MINE, "me"), (SERVICE, "a service of the team")],
-        help_text="A service's key works on when you leave. Leads make them.",
+        choices=[(MINE, "me"), (SERVICE, gettext_lazy("a service of the team"))],
+        help_text=gettext_lazy("A service's key works on when you leave. Leads make them."),
     )
     expires_in = forms.IntegerField(
-        label="Days until it expires",
+        label=gettext_lazy("Days until it expires"),
         min_value=1,
         max_value=MOST_DAYS,
         required=False,
@@ -54,8 +58,10 @@ class KeyForm(forms.Form):
         help_text="Empty: never.",
     )
     allowed = NamesField(
-        label="Allowed models",
-        help_text="Names on lines, with * at the end all that begin so. Empty: all of the team's.",
+        label=gettext_lazy("Allowed models"),
+        help_text=gettext_lazy(
+            "Names on lines, with * at the end all that begin so. Empty: all of the team's."
+        ),
     )
 
     def __init__(self, memberships: list[Membership], data: Any = None) -> None:
@@ -77,9 +83,16 @@ class KeyForm(forms.Form):
             return cleaned
         allowed = membership.team.member_scopes
         if beyond := [each for each in cleaned.get("scopes", ()) if each not in allowed]:
-            self.add_error("scopes", f"{beyond[0]} is not for members of {membership.team}.")
+            self.add_error(
+                "scopes",
+                _("%(value)s is not for members of %(team)s.")
+                % {"value": beyond[0], "team": membership.team},
+            )
         if cleaned.get("owner") == SERVICE and membership.role != Membership.Role.LEAD:
-            self.add_error("owner", f"Only leads of {membership.team} make keys of services.")
+            self.add_error(
+                "owner",
+                _("Only leads of %(team)s make keys of services.") % {"team": membership.team},
+            )
         return cleaned
 
     def key(self, user: Any) -> ApiKey:
@@ -104,12 +117,13 @@ class CodeForm(forms.Form):
     """Of the second factor."""
 
     code = forms.CharField(
-        label="Code of your app, or a recovery code",
+        label=gettext_lazy("Code of your app, or a recovery code"),
         widget=_Text(attrs={"autocomplete": "one-time-code", "autofocus": True}),
     )
 
 
 class OwnPasswordForm(forms.Form):
     password = forms.CharField(
-        label="Your password", widget=_Password(attrs={"autocomplete": "current-password"})
+        label=gettext_lazy("Your password"),
+        widget=_Password(attrs={"autocomplete": "current-password"}),
     )

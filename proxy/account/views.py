@@ -18,6 +18,7 @@ from django.db.models import Case, Q, QuerySet, When
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse, reverse_lazy
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
@@ -62,7 +63,7 @@ class Login(auth.LoginView):
     next_page = "account:home"
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        context = {**admin.site.each_context(self.request), "title": "Log in"}
+        context = {**admin.site.each_context(self.request), "title": _("Log in")}
         return super().get_context_data(**context, **kwargs)
 
 
@@ -76,7 +77,7 @@ class Password(auth.PasswordChangeView):
     success_url = reverse_lazy("account:home")
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        context = {**admin.site.each_context(self.request), "title": "Change the password"}
+        context = {**admin.site.each_context(self.request), "title": _("Change the password")}
         return super().get_context_data(**context, **kwargs)
 
 
@@ -148,7 +149,7 @@ def _page(
     shown = Paginator(_keys(user), KEYS_PER_PAGE).get_page(request.GET.get("page"))
     context = {
         **admin.site.each_context(request),
-        "title": "Your keys",
+        "title": _("Your keys"),
         "made": made,
         "problem": problem,
         "form": form,

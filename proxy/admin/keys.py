@@ -15,6 +15,8 @@ from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from models_registry.access import Asker
 from models_registry.admin.base import NOTHING, badge, with_code
@@ -30,7 +32,7 @@ from proxy.scopes import OF_SUPERUSERS, Scope
 from proxy.states import IN_USE, REPLACED, state_of
 
 _COLOURS = {IN_USE: "good", REPLACED: "busy", "expired": "warn"}
-ALLOWED = (
+ALLOWED = gettext_lazy(
     "Names of presets or aliases that it may use, of those that its team may, one on each line; "
     "with * at the end all that begin so. Empty: all."
 )
@@ -97,7 +99,7 @@ class ApiKeyAdmin(LimitedAdmin):
     def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
         match db_field.name:
             case "allowed":
-                return NamesField(label="Allowed models", help_text=with_code(ALLOWED))
+                return NamesField(label=_("Allowed models"), help_text=with_code(ALLOWED))
             case "scopes":
                 among = Scope if _is_superuser(request) else FOR_MEMBERS
                 return scopes_field(among, help_text=with_code(db_field.help_text))
@@ -120,7 +122,7 @@ class ApiKeyAdmin(LimitedAdmin):
     def pair(self, key: ApiKey) -> str:
         """The key that it replaces, and the one that replaces it."""
         told = [("replaces", key.replaces)] if key.replaces is not None else []
-        told += [("is replaced by", each) for each in key.successors.all()]
+        told += [(_("is replaced by"), each) for each in key.successors.all()]
         url = f"admin:{self._url_name('change')}"
         links = ((words, reverse(url, args=[each.pk]), each) for words, each in told)
         return format_html_join("", '<div>{} <a href="{}">{}</a></div>', links) or NOTHING
@@ -137,9 +139,11 @@ class ApiKeyAdmin(LimitedAdmin):
         if live is None or _is_superuser(request) or live.scopes == record.scopes:
             return
         if OF_SUPERUSERS.intersection([*live.scopes, *record.scopes]):
-            raise ValidationError("Only superusers may change whether a key reaches beyond a team.")
+            raise ValidationError(
+                _("Only superusers may change whether a key reaches beyond a team.")
+            )
 
-    @admin.action(description="Revoke selected API keys", permissions=["change"])
+    @admin.action(description=gettext_lazy("Revoke selected API keys"), permissions=["change"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> None:
         """One save each, so that the history tells who did it."""
         keys = list(queryset.filter(revoked_at=None))
@@ -167,13 +171,18 @@ class ApiKeyAdmin(LimitedAdmin):
                     reverse(f"admin:{self._url_name('change')}", args=[new.pk])
                 )
         back = reverse(f"admin:{self._url_name('change')}", args=[key.pk])
-        context = {"title": f"Rotate {key}", "original": key, "form": form, "back": back}
+        context = {
+            "title": _("Rotate %(key)s") % {"key": key},
+            "original": key,
+            "form": form,
+            "back": back,
+        }
         return self._page(request, "admin/proxy/apikey/rotate.html", context)
 
 
 def _show_once(request: HttpRequest, text: str) -> None:
     messages.warning(
-        request, format_html("The new key, shown only this once: <code>{}</code>", text)
+        request, format_html(_("The new key, shown only this once: <code>{}</code>"), text)
     )
 
 

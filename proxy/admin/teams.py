@@ -8,6 +8,8 @@ from django.contrib import admin
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from models_registry.admin.base import with_code
 from proxy.admin.fields import NamesField, scopes_field
@@ -41,7 +43,12 @@ class TeamAdmin(LimitedAdmin):
         told = {"label": db_field.verbose_name.capitalize(), "help_text": helped}
         match db_field.name:
             case "allowed":
-                return NamesField(**{**told, "help_text": with_code(f"{ALLOWED} Empty: all.")})
+                return NamesField(
+                    **{
+                        **told,
+                        "help_text": with_code(_("%(ALLOWED)s Empty: all.") % {"ALLOWED": ALLOWED}),
+                    }
+                )
             case "member_scopes":
                 return scopes_field(FOR_MEMBERS, **told)
         return super().formfield_for_dbfield(db_field, request, **kwargs)
@@ -61,7 +68,7 @@ def _count(model: type[ApiKey] | type[Membership]) -> Any:
     return Coalesce(Subquery(own.annotate(count=Count("pk")).values("count")), 0)
 
 
-ALLOWED = (
+ALLOWED = gettext_lazy(
     "Names of presets or aliases that its keys may use, one on each line; with * at the end all "
     "that begin so."
 )

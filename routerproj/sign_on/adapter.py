@@ -10,6 +10,9 @@ from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from routerproj.sign_on.arriving import NotLetIn, let_in
 
@@ -34,16 +37,16 @@ class Arrivals(DefaultSocialAccountAdapter):  # type: ignore[misc]  # no types i
         extra_context: Any = None,
     ) -> None:
         logger.warning("single sign-on failed: %s", exception or error)
-        words = "The log-in was given up." if error == "cancelled" else UNTRUE
+        words = _("The log-in was given up.") if error == "cancelled" else UNTRUE
         raise ImmediateHttpResponse(refused(request, words))
 
 
-UNTRUE = (
+UNTRUE = gettext_lazy(
     "What the sign-on's provider said could not be taken: begin again. If it stays so, tell "
     "whoever runs this gateway, whose log says more."
 )
 
 
-def refused(request: HttpRequest, words: str, *, status: int = 403) -> HttpResponse:
-    context = {**admin.site.each_context(request), "title": "Not let in", "words": words}
+def refused(request: HttpRequest, words: str | Promise, *, status: int = 403) -> HttpResponse:
+    context = {**admin.site.each_context(request), "title": _("Not let in"), "words": words}
     return TemplateResponse(request, "sign_on/refused.html", context, status=status).render()

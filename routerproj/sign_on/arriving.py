@@ -12,6 +12,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from proxy.account import second_factor
 from proxy.account.belonging import belong, leave_all
@@ -38,14 +39,17 @@ def let_in(request: HttpRequest, arrival: Any) -> HttpResponse:
     user: User | None = arrival.user if arrival.is_existing else None
     if user is not None and not user.is_active:
         raise NotLetIn(
-            "Your account here has been made inactive. Whoever runs this gateway can change that.",
+            _(
+                "Your account here has been made inactive. "
+                "Whoever runs this gateway can change that."
+            ),
             f"{who} is the inactive account {user.get_username()!r}",
         )
     given = sign_on().given_to(groups_in(arrival.claims, sign_on().groups_claim))
     if given is None:
         _shut_out(user)
         raise NotLetIn(
-            "You are in none of the groups that may use this gateway.",
+            _("You are in none of the groups that may use this gateway."),
             f"{who} is in none of the groups of CORRAL_OIDC_GROUPS, as the claim "
             f"{sign_on().groups_claim!r} says",
         )
@@ -67,8 +71,10 @@ def _new_account(request: HttpRequest, arrival: Any, who: str) -> User:
     same_email = bool(email) and users.filter(email__iexact=email).exists()
     if same_email or users.filter(username__iexact=name).exists():
         raise NotLetIn(
-            "There is an account of your name or address here, which is not taken over. Whoever "
-            "runs this gateway can say that it is yours.",
+            _(
+                "There is an account of your name or address here, which is not taken over. "
+                "Whoever runs this gateway can say that it is yours."
+            ),
             f"{who} comes for the first time, and has the name or address of another account. If "
             f"it is theirs: manage.py linkaccount USERNAME {arrival.account.uid}",
         )
@@ -81,7 +87,7 @@ def _new_account(request: HttpRequest, arrival: Any, who: str) -> User:
             arrival.save(request)
     except (ValidationError, IntegrityError) as error:
         raise NotLetIn(
-            "No account could be made of what the sign-on's provider says of you.",
+            _("No account could be made of what the sign-on's provider says of you."),
             f"no account for {who}: {error}",
         ) from error
     logger.info("single sign-on: the account %r was made for %s", name, who)

@@ -10,6 +10,7 @@ import msgspec
 from django.utils.translation import gettext as _
 
 from models_registry.admin.memory_shown import place, tokens
+from models_registry.admin.state_words import state_word
 from models_registry.models import Preset
 from scheduler.describing import waiters_of
 from scheduler.protocol import (
@@ -131,6 +132,10 @@ class Card:
     place: str = ""
     failure: str = ""
     verbs: list[str] = field(default_factory=list)
+
+    @property
+    def word(self) -> str:
+        return state_word(self.state)
 
 
 Speeds = Mapping[str, float]
