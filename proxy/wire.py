@@ -24,6 +24,18 @@ class Peer(Protocol):
     def resume_writing(self) -> None: ...
 
 
+class _Nobody:
+    """Who hears of a wire that is closed."""
+
+    def data_received(self, data: bytes) -> None: ...
+    def connection_lost(self, exc: Exception | None) -> None: ...
+    def pause_writing(self) -> None: ...
+    def resume_writing(self) -> None: ...
+
+
+_NOBODY = _Nobody()
+
+
 class Wire:
     """Owns `connection`, which is connected and does not block.
 
@@ -113,4 +125,5 @@ class Wire:
             self._unsent.clear()
             self._loop.remove_writer(self._file)
         self._socket.close()
-        self._peer.connection_lost(error)
+        peer, self._peer = self._peer, _NOBODY  # who refers to us: no garbage for a collector
+        peer.connection_lost(error)

@@ -1,4 +1,4 @@
-"""One request on uvicorn, as the application is to see it: its `receive` and its `send`.
+"""An answer on uvicorn: the `send` that the application gets.
 
 The state is uvicorn's (its `cycle`). The head of an answer is ours: uvicorn searches each name and
 each value of it twice, which cost more than all of the guard's checks.
@@ -23,11 +23,6 @@ _names: dict[bytes, bytes] = {}
 class Answering:
     def __init__(self, cycle: RequestResponseCycle) -> None:
         self._cycle = cycle
-        self.receive: Any = cycle.receive
-
-    def is_at_hand(self) -> bool:
-        """What `receive` would say is there: it would not wait."""
-        return self._cycle.message_event.is_set()
 
     async def send(self, message: Any) -> None:
         cycle = self._cycle

@@ -166,7 +166,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         answering = Answering(cycle)
         extensions: Any = cycle.scope["extensions"]
-        extensions[AT_HAND] = answering.is_at_hand
+        extensions[AT_HAND] = cycle.message_event.is_set  # which knows nothing of the scope
 
         async def answered(scope: Any, receive: Any, _send: Any) -> None:
             await app(scope, receive, answering.send)

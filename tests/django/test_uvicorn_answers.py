@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -74,3 +77,29 @@ async def test_what_is_no_name_of_a_header_is_not_sent(name: bytes) -> None:
 @pytest.mark.parametrize("value", [b"a\r\nb: c", b"a\nb", b"\0", b"\x7f"])
 async def test_a_value_that_would_be_another_line_is_not_sent(value: bytes) -> None:
     assert await told([(b"x-fine", b"1"), (b"x-odd", value)]) == b""
+
+
+class Held:
+    """What a request's scope holds on to."""
+
+
+async def test_a_request_that_is_answered_is_no_garbage_to_be_looked_for() -> None:
+    held = []
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        scope["state"]["of the request"] = body = Held()
+        held.append(weakref.ref(body))
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    gc.disable()
+    try:
+        async with server(application) as connect:
+            reader, writer = await connect()
+            for _ in range(2):  # a connection remembers its last request
+                writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                await reader.readuntil(b"\r\n\r\n")
+                await asyncio.sleep(0)
+            assert held[0]() is None
+    finally:
+        gc.enable()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
+import weakref
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -318,6 +320,20 @@ async def test_closing_cuts_the_connection(tmp_path):
         answer.close()
         async with asyncio.timeout(30):
             await closed.wait()
+
+
+async def test_an_answer_that_is_over_is_no_garbage_to_be_looked_for(tmp_path):
+    async with fake_child(tmp_path / "child", says(OK + STATED + EVERY_BYTE)):
+        answer = await asked(tmp_path / "child")
+        await whole(answer)
+        held = weakref.ref(answer)
+
+        gc.disable()
+        try:
+            del answer
+            assert held() is None
+        finally:
+            gc.enable()
 
 
 async def test_what_was_never_asked_is_never_answered():
