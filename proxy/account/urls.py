@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from proxy.account import factor_views, views
+from proxy.account import factor_views, trail, views
 from proxy.first_steps import views as first_steps
 from proxy.playground import views as playground
 
@@ -16,6 +16,7 @@ urlpatterns = [
     path("connect/", first_steps.page, name="connect"),
     path("connect/state/", first_steps.state, name="connect-state"),
     path("connect/join/", first_steps.join, name="join"),
+    path("changes/", trail.trail, name="changes"),
     path("login/", views.Login.as_view(), name="login"),
     path("logout/", views.Logout.as_view(), name="logout"),
     path("password/", views.Password.as_view(), name="password"),
