@@ -153,14 +153,17 @@ def test_two_models_answer_one_prompt_and_who_waits_is_told_why(
     taking_turns: None, desk: Desk
 ) -> None:
     page = opened(desk)
-    page.get_by_label("Model", exact=True).select_option("slow")
+    page.get_by_label("Model", exact=True).select_option("beta")
     page.get_by_label("Compare with").select_option("alpha")
-    setting(page, "Most tokens", "250")
+    setting(page, "Most tokens", "5")
 
-    say(page, "Both of you.")
-
-    expect(page.get_by_text("place 1 for this model")).to_be_visible()
-    for name in ("slow", "alpha"):
+    with desk.gateway.client.stream("slow", max_tokens=2000) as stream:
+        assert stream.next_event()
+        say(page, "Both of you.")
+        told = page.get_by_role("region", name="alpha").get_by_role("status")
+        expect(told).to_contain_text("place 1 for this model")
+        expect(told).to_contain_text("all that could make way are answering")
+    for name in ("beta", "alpha"):
         expect(page.get_by_role("region", name=name).get_by_text("Tokens written")).to_be_visible()
 
 
