@@ -10,6 +10,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from models_registry.admin.base import ReadOnlyAdmin
 from models_registry.models import Preset
@@ -41,7 +42,7 @@ class UsageAdmin(ReadOnlyAdmin):
         own = {
             **context,
             **self.admin_site.each_context(request),
-            "title": "Usage",
+            "title": _("Usage"),
             "opts": self.opts,
             "teams": Team.objects.values_list("name", flat=True),
             "models": Preset.objects.order_by("name").values_list("name", flat=True),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from proxy.account import factor_views, trail, views
+from proxy.account import factor_views, trail, usage_views, views
 from proxy.first_steps import views as first_steps
 from proxy.playground import views as playground
 
@@ -17,6 +17,7 @@ urlpatterns = [
     path("connect/state/", first_steps.state, name="connect-state"),
     path("connect/join/", first_steps.join, name="join"),
     path("changes/", trail.trail, name="changes"),
+    path("usage/", usage_views.usage, name="usage"),
     path("login/", views.Login.as_view(), name="login"),
     path("logout/", views.Logout.as_view(), name="logout"),
     path("password/", views.Password.as_view(), name="password"),

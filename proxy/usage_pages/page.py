@@ -110,7 +110,10 @@ def usage_page(wish: Wish, sight: Sight, now: datetime | None = None) -> dict[st
     return {
         "wish": wish,
         "span": span,
-        "periods": [(name, each.title, name == wish.period) for name, each in PERIODS.items()],
+        "periods": [
+            (name, each.title, wish.query(period=name), name == wish.period)
+            for name, each in PERIODS.items()
+        ],
         "fields": [(str(by), _LABELS[by], wish.only.get(by, "")) for by in _LABELS],
         "tiles": _tiles(all_of(found.values()).numbers),
         "sections": shown,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -68,6 +68,8 @@ class Section:
     rows: list[tuple[str, ...]]
     csv: str = ""
     """The path of a CSV, beneath the management API's `/usage/`, and what stands after its ?."""
+    lead: str = ""
+    """What most come for, in a sentence."""
     empty: str = field(default_factory=lambda: _("Nothing in this time."))
 
 
@@ -90,7 +92,7 @@ def tokens_by(
             all_of_it - sum(part) for all_of_it, *part in zip(whole, *parts.values(), strict=True)
         ]
     named = {called.get(name) or name_of(name, by): values for name, values in parts.items()}
-    return over_time(
+    section = over_time(
         question.span,
         f"tokens-by-{by}",
         title,
@@ -100,6 +102,19 @@ def tokens_by(
         meanings_head=(str(_BY[by]), *map(str, _TOLD)),
         csv=f"series.csv?by={by}",
     )
+    return replace(section, lead=_lead(section.meanings))
+
+
+def _lead(meanings: Sequence[Meaning]) -> str:
+    """Who has most; empty when nobody has any."""
+    if not meanings:
+        return ""
+    most = meanings[0]
+    count, share, *_rest = most.figures
+    if count == telling.count(0):
+        return ""
+    named = {"name": most.name, "count": count, "share": share}
+    return _("Most tokens: %(name)s, %(count)s (%(share)s of all).") % named
 
 
 def _by_name(span: Span, found: Series, names: Sequence[str]) -> dict[str, list[float]]:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support.browsing import Desk
+from tests.support.browsing import PASSWORD, PICTURES, Desk
 from tests.support.gateway import Gateway
+from tests.support.reading_colours import poor_contrasts
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -82,3 +83,34 @@ def test_a_request_is_looked_up_by_its_id_on_a_telephone(painted: None, desk: De
     page.locator("#searchbar").press("Enter")
     expect(page.locator("#result_list tbody tr")).to_have_count(1)
     expect(page.locator("#result_list").get_by_text("4,000 + 4")).to_be_visible()
+
+
+def test_which_team_used_most_this_week_is_read_at_once(painted: None, desk: Desk) -> None:
+    page = desk.logged_in()
+    page.get_by_role("link", name="Usage", exact=True).first.click()
+    page.get_by_role("link", name="7 days").focus()
+    page.keyboard.press("Enter")
+
+    teams = page.get_by_role("region", name="Tokens by team")
+    expect(teams.get_by_text("Most tokens: painters, 15,0")).to_be_visible()
+    assert poor_contrasts(page, "#content") == []
+    page.evaluate("document.documentElement.classList.add('dark')")
+    assert poor_contrasts(page, "#content") == []
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=PICTURES / "usage-dark.png", full_page=True)
+
+
+def test_a_member_reads_their_own_on_a_telephone(painted: None, desk: Desk) -> None:
+    page = desk.page(width=360)
+    page.goto("/account/usage/")
+    page.get_by_label("Username").fill("mia")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Log in").click()
+
+    expect(page.get_by_role("heading", name="Your usage")).to_be_visible()
+    page.get_by_role("link", name="24 hours").click()
+    expect(page.get_by_role("link", name="24 hours")).to_have_attribute("aria-current", "true")
+    expect(page.get_by_text("painters")).to_have_count(0)
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert poor_contrasts(page, "#content") == []
+    page.screenshot(path=PICTURES / "usage-member.png", full_page=True)

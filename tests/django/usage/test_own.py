@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.template.loader import render_to_string
+from django.test import Client
+from django.utils import timezone
 
 from proxy.keys import create_key
 from proxy.models import ApiKey, Membership, Team
@@ -76,3 +78,31 @@ def test_the_first_moment_of_a_month_has_a_page(anna: User, settings: Any) -> No
 
     for now in (first, first + timedelta(seconds=1)):
         assert render_to_string("usage/own.html", own_usage(anna, now))
+
+
+def test_a_member_sees_their_own_over_any_time_and_a_lead_their_team(anna: User) -> None:
+    now = timezone.now()
+    team = Team.objects.get(name="default")
+    ben = User.objects.create_user("ben")
+    create_key("phone")
+    ApiKey.objects.filter(name="phone").update(user=ben)
+    recorded(
+        a_request(at=now, key=key_of(ben), team_id=team.pk, preset="mine"),
+        a_request(at=now, key="somebody", team_id=team.pk, preset="of the team"),
+        a_request(at=now, key="stranger", team="others", team_id=77, preset="of others"),
+    )
+
+    pages = {}
+    for person in (anna, ben):
+        client = Client()
+        client.force_login(person)
+        answer = client.get("/account/usage/", {"period": "week"})
+        pages[person] = answer.content.decode()
+
+    assert [row[0] for row in table(section(pages[anna], "tokens-by-model"), 0)] == [
+        "mine",
+        "of the team",
+    ]
+    assert [row[0] for row in table(section(pages[ben], "tokens-by-model"), 0)] == ["mine"]
+    assert 'aria-current="true">7 days' in pages[ben]
+    assert Client().get("/account/usage/").status_code == 302

@@ -326,3 +326,15 @@ def test_the_page_asks_the_same_few_things_whatever_there_is(
 
     with django_assert_max_num_queries(20):
         opened(admin_client)
+
+
+def test_who_used_most_is_said_in_a_sentence(admin_client: Client) -> None:
+    recorded(
+        a_request(team="builders", team_id=2, read=900, answered=0),
+        a_request(team="default", team_id=1, read=100, answered=0),
+    )
+
+    page = opened(admin_client, period="week")
+
+    assert "Most tokens: builders, 900 (90.0% of all)." in section(page, "tokens-by-team")
+    assert "Most tokens: alpha, 1,000 (100.0% of all)." in section(page, "tokens-by-model")
