@@ -211,3 +211,15 @@ async def test_on_ollamas_port_a_path_may_begin_with_the_key(
     else:
         said = answer.body.decode()
         assert (said.split("\n") if isinstance(told, list) else said) == told
+
+
+async def test_a_request_by_a_session_reaches_the_gateway_by_its_own_path_and_never_by_cors() -> (
+    None
+):
+    wiring, _ = wired("https://chat.example", gateway=Echo())
+
+    asked = scope(b"/account/playground/teams/1/v1/models", headers=[*HOST, ORIGIN])
+    exchange = await ask(wiring, asked)
+
+    assert exchange.body.split(b"\n")[:2] == [b"/v1/models", b"/v1/models"]
+    assert b"access-control-allow-origin" not in exchange.headers
