@@ -47,7 +47,7 @@ INTERRUPTED = 2  # pytest's word for it
 ALONE = ["tests/e2e", "-m", "alone"]
 """What judges the memory of the whole machine: after the lanes, which take and give back much."""
 PYTEST = [sys.executable, "-m", "pytest"]
-REPORT = ["-p", "tests.costs", "-p", "tests.failed"]
+REPORT = ["-p", "tests.costs", "-p", "tests.failed", "-p", "tests.lane_files"]
 TESTS_FAILED = 1  # pytest's word for it
 TRIED_AGAIN = 5
 """Failed tests in all: more than these are no accident of two busy cores."""
