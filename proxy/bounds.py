@@ -10,7 +10,9 @@ needs to exceed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from functools import lru_cache
 from mmap import mmap
 from operator import attrgetter
 
@@ -59,9 +61,10 @@ PARTS = {
     "texts": 2048,
     "tools": 1024,
 }
-"""The most entries that are no numbers: of a conversation, whose template takes the square of their
-number (10,000 messages of a word each: a minute and a half, also when the client has left); of
-prompts and inputs, which stand in the engine's own queue before all that others ask."""
+"""The most entries, of lists that do not hold numbers alone: of a conversation, whose template
+takes the square of their number (10,000 messages of a word each: a minute and a half, also when the
+client has left); of prompts and inputs, which stand in the engine's own queue before all that
+others ask."""
 
 INTERNAL = (
     "chat_format",
@@ -119,7 +122,7 @@ MOST_LOOKED_AT = LONGEST_GRAMMAR + 1
 """Bytes of a form's field."""
 _values = attrgetter(*_NAMES)
 _DECODER = msgspec.json.Decoder(Bounded)
-_PARTS = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_NUMBERS = re.compile(rb"\[[-+0-9.eE,\s]*\]")
 _ENTRIES = msgspec.json.Decoder(list[msgspec.Raw] | dict[str, msgspec.Raw])
 
 
@@ -207,9 +210,21 @@ def _of_parts(name: str, value: memoryview, most: int) -> str:
         return ""
     if len(value) <= _LONGEST_LIST and value.tobytes().count(b",") < most:
         return ""
-    numbers = b"-0123456789"
-    entries = sum(memoryview(each)[:1].tobytes() not in numbers for each in _PARTS(value))
-    return "" if entries <= most else f"`{name}` has more than {most} entries, the most here."
+    if _NUMBERS.fullmatch(value):  # tokens
+        return ""
+    try:
+        _reader(most).decode(value)
+    except msgspec.ValidationError:
+        return f"`{name}` has more than {most} entries, the most here."
+    return ""
+
+
+@lru_cache
+def _reader(most: int) -> msgspec.json.Decoder[msgspec.Struct]:
+    """Of a list of so many. It ends at the first that is too much, whatever comes after."""
+    entries = [(f"_{number}", msgspec.Raw, _ABSENT) for number in range(most)]
+    kind = msgspec.defstruct("Entries", entries, array_like=True, forbid_unknown_fields=True)
+    return msgspec.json.Decoder(kind)
 
 
 def _of_number(name: str, value: bytes, most: int) -> str:

@@ -4,6 +4,7 @@ llama-server (tests/security/test_children.py asks a real one)."""
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -97,6 +98,18 @@ def test_what_requests_do_need_passes(name: str, value: object) -> None:
 def test_no_way_of_writing_hides_it(written: bytes) -> None:
     with pytest.raises(Refused, match="repeat_last_n"):
         address(b'{"model":"m",' + written + b"}")
+
+
+def test_a_list_of_millions_takes_no_memory_before_it_is_refused() -> None:
+    body = b'{"model":"m","messages":["a"' + b",1" * 2_000_000 + b"]}"
+    address(asked(messages=["a"] * 10))
+    tracemalloc.start()
+    with pytest.raises(Refused, match="`messages`"):
+        address(body)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert most < 4 << 20  # with an object for each it would be a hundred
 
 
 @pytest.mark.parametrize(("sign", "most"), [("(", MOST_BRACKETS), ("|", MOST_PARTS)])
