@@ -42,6 +42,7 @@ class ProxyConfig:
     telemetry: frozenset[str] = frozenset()
     trust_trace_context: bool = False
     redacted: tuple[str, ...] = ()
+    websockets_of_team: int = 256
     websocket_message: int = 4 << 20
     websocket_idle_seconds: float = 300.0
     websocket_quiet_seconds: float = 5.0
@@ -89,6 +90,7 @@ def proxy_config() -> ProxyConfig:
         telemetry=settings.CORRAL_TELEMETRY,
         trust_trace_context=settings.CORRAL_TRUST_TRACE_CONTEXT,
         redacted=settings.CORRAL_CONTENT_REDACT,
+        websockets_of_team=max(1, settings.CORRAL_WEBSOCKETS // 2),
         websocket_message=settings.CORRAL_WEBSOCKET_MESSAGE,
         websocket_idle_seconds=settings.CORRAL_WEBSOCKET_IDLE,
         websocket_quiet_seconds=settings.CORRAL_WEBSOCKET_QUIET,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
@@ -76,6 +77,7 @@ class Sockets:
         self._events = events
         self._usage = usage
         self._open_records = open_records
+        self._of_team: Counter[str] = Counter()
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         request_id = client_request_id(scope["headers"]) or f"req-{secrets.token_hex(12)}"
@@ -143,7 +145,8 @@ class Sockets:
         )
         meter = Meter(asking, self._usage.write, watch.loop, open_records=self._open_records)
         try:
-            await self._metered(client, meter, arrived, watch)
+            with self._one_more(caller.team):
+                await self._metered(client, meter, arrived, watch)
         except ChildRefused as answer:
             meter.declined(answer.status)
             raise
@@ -254,7 +257,23 @@ class Sockets:
         client.follow(watch, listens=True)
         events = await self._events()
         now = partial(self._keys.as_known, caller)
-        await events.tell(listener, asked.get("last_event_id", ""), watch, now)
+        with self._one_more(caller.team):
+            await events.tell(listener, asked.get("last_event_id", ""), watch, now)
+
+    @contextmanager
+    def _one_more(self, team: str) -> Iterator[None]:
+        """Raises Refused: no team takes what all share. One of the admin's pages is no team's."""
+        if team and self._of_team[team] >= self._config.websockets_of_team:
+            raise Refused(
+                "too_many_connections",
+                "your team has half of all WebSockets open: CORRAL_WEBSOCKETS sets the limit",
+                retry_after_seconds=1.0,
+            )
+        self._of_team[team] += 1
+        try:
+            yield
+        finally:
+            self._of_team[team] -= 1
 
 
 class _EventSocket:

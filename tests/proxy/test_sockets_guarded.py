@@ -12,6 +12,7 @@ from websockets.asyncio.client import connect
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import InvalidStatus
 
+from proxy.callers import Caller
 from routerproj.guard_rules import is_own_origin
 
 from .asking import until
@@ -88,6 +89,26 @@ async def test_so_many_are_open_at_once_and_no_more(tmp_path: Path) -> None:
             assert "CORRAL_WEBSOCKETS" in json.loads(body)["error"]["message"]
         async with asyncio.timeout(20):
             while not await opens(house.connect()):
+                pass
+
+
+class TeamByKey:
+    async def identify(self, headers: Any) -> Caller:
+        return Caller(dict(headers)[b"x-api-key"].decode())
+
+    async def close(self) -> None:
+        pass
+
+
+async def test_no_team_takes_those_that_all_are_to_share(tmp_path: Path) -> None:
+    async with socket_house(tmp_path, keys=TeamByKey(), websockets_of_team=1) as house:
+        reds, blues = {"X-Api-Key": "reds"}, {"X-Api-Key": "blues"}
+        async with house.connect(headers=reds), house.connect(headers=blues):
+            status, headers, body = await refusal_of(house.connect(headers=reds))
+            assert (status, headers["retry-after"]) == (503, "1")
+            assert json.loads(body)["error"]["code"] == "too_many_connections"
+        async with asyncio.timeout(20):
+            while not await opens(house.connect(headers=reds)):
                 pass
 
 
