@@ -56,19 +56,30 @@ def found_lines(run: RunLog, text: str, most: int) -> tuple[list[Found], int]:
     wanted = text.encode().lower()
     kept: deque[Found] = deque(maxlen=most)
     count = 0
-    for number, line in enumerate(_lines(run, None), 1):
-        if wanted in line.lower():
-            kept.append(Found(number, line))
-            count += 1
+    number = 0
+    for content in _contents(run, None):
+        if wanted not in content.lower():
+            number += content.count(b"\n")
+            continue
+        for line in content.splitlines(keepends=True):
+            number += 1
+            if wanted in line.lower():
+                kept.append(Found(number, line))
+                count += 1
     return list(kept), count
 
 
 def _lines(run: RunLog, until: Offsets | None) -> Iterator[bytes]:
+    for content in _contents(run, until):
+        yield from content.splitlines(keepends=True)
+
+
+def _contents(run: RunLog, until: Offsets | None) -> Iterator[bytes]:
     for file in run.files:
         end = None if until is None else until.get(file)
         try:
             with file.open("rb") as opened:
-                yield from opened.read(end).splitlines(keepends=True)
+                yield opened.read(end)
         except FileNotFoundError:
             continue
 

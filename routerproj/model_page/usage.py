@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC
 from typing import Any
 from urllib.parse import urlencode
@@ -13,15 +14,20 @@ from proxy.usage_pages import sections
 from proxy.usage_pages.asking import By, Question, figures_by_unit
 from proxy.usage_pages.page import PERIODS
 from proxy.usage_pages.sight import Sight
+from proxy.usage_pages.spans import Unit
 
-OFFERED = ("day", "week", "month")
+OFFERED = {
+    "day": PERIODS["day"],
+    "week": replace(PERIODS["week"], unit=Unit.DAY),
+    "month": PERIODS["month"],
+}
 FIRST_BYTE = {"p50": 0.5, "p95": 0.95}
 
 
 def usage_of(preset: str, period: str) -> dict[str, Any]:
     """For the template. An unknown period is a week."""
     period = period if period in OFFERED else "week"
-    span = PERIODS[period].until(timezone.now(), UTC)
+    span = OFFERED[period].until(timezone.now(), UTC)
     question = Question(Sight(everything=True), span, {By.MODEL: preset})
     found = figures_by_unit(question)
     shown = [
@@ -40,7 +46,7 @@ def usage_of(preset: str, period: str) -> dict[str, Any]:
     return {
         "usage_sections": shown,
         "period": period,
-        "periods": [(name, PERIODS[name].title) for name in OFFERED],
+        "periods": [(name, each.title) for name, each in OFFERED.items()],
         "usage_query": urlencode({"period": period, "model": preset}),
     }
 
