@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from websockets.exceptions import ConnectionClosedError
-from websockets.sync.client import connect
+from websockets.sync.client import ClientConnection, connect
 
 from tests.support.gateway import Gateway, gateway
 from tests.support.managing import Manager
@@ -47,6 +47,12 @@ def listening(connection: http.client.HTTPConnection, key: str) -> http.client.H
     return response
 
 
+def read_on(socket: ClientConnection) -> None:
+    """To its end: what became known meanwhile, such as a measurement, comes first."""
+    while True:
+        socket.recv(timeout=30)
+
+
 def test_a_revoked_key_ends_in_both_processes(two_workers: Gateway) -> None:
     workers = [process.pid for process in two_workers.processes("web")]
     key = made(two_workers, "phone")
@@ -67,7 +73,7 @@ def test_a_revoked_key_ends_in_both_processes(two_workers: Gateway) -> None:
         )
         tails = [stream.read() for stream in streams]
         with pytest.raises(ConnectionClosedError) as closed:
-            socket.recv(timeout=30)
+            read_on(socket)
 
         assert all(b"event: error" in tail and b"invalid_api_key" in tail for tail in tails)
         assert closed.value.rcvd is not None
@@ -84,10 +90,10 @@ def test_a_revocation_is_known_in_each_process_within_a_second(two_workers: Gate
         with ThreadPoolExecutor(len(workers)) as pool, ExitStack() as stack:
             asking = [stack.enter_context(closing(_connection_to(two_workers, w))) for w in workers]
             assert {on(connection, key) for connection in asking} == {200}
-            refusals = [pool.submit(first_refusal, connection, key) for connection in asking]
+            let_in = [pool.submit(last_let_in, connection, key) for connection in asking]
             manage(two_workers, f"/keys/{key[3:11]}/revoke")
             revoked = time.monotonic()
-            longest.append(max(refusal.result(30) for refusal in refusals) - revoked)
+            longest.append(max(each.result(30) for each in let_in) - revoked)
         if longest[-1] < 1:
             break
 
@@ -121,8 +127,13 @@ def on(connection: http.client.HTTPConnection, key: str) -> int:
     return response.status
 
 
-def first_refusal(connection: http.client.HTTPConnection, key: str) -> float:
-    """When it came, by the monotonic clock."""
-    while on(connection, key) != 401:
-        pass
-    return time.monotonic()
+def last_let_in(connection: http.client.HTTPConnection, key: str) -> float:
+    """When the last request began that was not refused, by the monotonic clock: how long an answer
+    takes on a busy machine is not what is asked."""
+    last = float("-inf")
+    while True:
+        began = time.monotonic()
+        if on(connection, key) == 401:
+            return last
+        last = began
+        time.sleep(0.01)  # the processor is for those who look up the key
