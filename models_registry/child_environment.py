@@ -10,6 +10,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from django.utils.translation import gettext as _
+
 from models_registry.errors import OptionError
 
 MOST_LINES = 64
@@ -71,9 +73,11 @@ def variables(text: str) -> Iterator[Variable | str]:
         name = name.strip()
         if not equals or not _NAME.fullmatch(name):
             # The line is not quoted: it may hold a secret.
-            yield f"Line {number} is not `NAME=value`."
+            yield _("Line %(number)s is not `NAME=value`.") % {"number": number}
         elif len(line) > LONGEST_LINE or "\0" in line:
-            yield f"Line {number}: {name} has more than {LONGEST_LINE} characters, or a NUL."
+            yield _(
+                "Line %(number)s: %(name)s has more than %(LONGEST_LINE)s characters, or a NUL."
+            ) % {"number": number, "name": name, "LONGEST_LINE": LONGEST_LINE}
         else:
             yield Variable(number, name, value.strip())
 
@@ -86,18 +90,29 @@ def environment_errors(text: str) -> list[str]:
         if isinstance(line, str):
             errors.append(line)
         elif why := refused(line.name):
-            errors.append(f"Line {line.number}: {line.name} is refused: {why}.")
+            errors.append(
+                _("Line %(number)s: %(name)s is refused: %(why)s.")
+                % {"number": line.number, "name": line.name, "why": why}
+            )
         elif line.name in seen:
-            errors.append(f"Line {line.number}: line {seen[line.name]} sets {line.name} already.")
+            errors.append(
+                _("Line %(number)s: line %(value)s sets %(name)s already.")
+                % {"number": line.number, "value": seen[line.name], "name": line.name}
+            )
         elif line.name in VISIBLE_DEVICES and _numbers(line.value) is None:
             errors.append(
-                f"Line {line.number}: {line.name} takes numbers with commas between them here, "
-                "as `--list-devices` counts the devices, or -1 for none."
+                _(
+                    "Line %(number)s: %(name)s takes numbers with commas between them here, "
+                    "as `--list-devices` counts the devices, or -1 for none."
+                )
+                % {"number": line.number, "name": line.name}
             )
         else:
             seen[line.name] = line.number
     if len(seen) > MOST_LINES:
-        errors.append(f"At most {MOST_LINES} variables can be set here.")
+        errors.append(
+            _("At most %(MOST_LINES)s variables can be set here.") % {"MOST_LINES": MOST_LINES}
+        )
     return errors
 
 
@@ -136,7 +151,11 @@ def chosen_devices(
         said = True
         for number in _numbers(kept.pop(variable)) or ():
             if f"{kind}{number}" not in there:
-                raise OptionError(variable, f"there is no device {number}: {', '.join(there)}")
+                raise OptionError(
+                    variable,
+                    _("there is no device %(number)s: %(join)s")
+                    % {"number": number, "join": ", ".join(there)},
+                )
             chosen.append(f"{kind}{number}")
     if not said:
         return kept, None

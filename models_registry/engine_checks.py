@@ -6,6 +6,8 @@ import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from django.utils.translation import gettext as _
+
 from models_registry import python_server
 from models_registry.engines import (
     DECLARED,
@@ -61,7 +63,7 @@ def _problems(preset: Preset) -> Iterator[tuple[str, str]]:
     if kind == EngineKind.LLAMA_CPP_PYTHON and (problem := python_server.missing()):
         yield "engine", f"{problem[0].upper()}{problem[1:]}."
     if kind in _NEED_A_FILE and preset.model_file is None:
-        yield "model_file", "This engine needs a model file: choose one."
+        yield "model_file", _("This engine needs a model file: choose one.")
     yield from _memory_problems(preset)
     if kind == EngineKind.COMMAND:
         yield from _command_problems(preset)
@@ -75,8 +77,12 @@ def _of_other_engines(preset: Preset) -> Iterator[tuple[str, str]]:
             if getattr(preset, field):
                 # The reference of a key is no field that people edit.
                 at = "engine" if field == "upstream_key" else field
-                undo = "forget it first" if field == "upstream_key" else "clear it"
-                yield at, f"Only the engine {owner} has {_LABELS[field]}: {undo}."
+                undo = _("forget it first") if field == "upstream_key" else _("clear it")
+                yield (
+                    at,
+                    _("Only the engine %(owner)s has %(value)s: %(undo)s.")
+                    % {"owner": owner, "value": _LABELS[field], "undo": undo},
+                )
 
 
 def _memory_problems(preset: Preset) -> Iterator[tuple[str, str]]:
@@ -86,30 +92,37 @@ def _memory_problems(preset: Preset) -> Iterator[tuple[str, str]]:
     elif declares and not preset.declared_memory:
         yield (
             "declared_memory",
-            'What this engine takes cannot be measured: say it, as {"Host": 2048}, in MiB.',
+            _('What this engine takes cannot be measured: say it, as {"Host": 2048}, in MiB.'),
         )
     elif preset.declared_memory and not declares:
-        yield "declared_memory", f"The engine {preset.engine} declares nothing: clear it."
+        yield (
+            "declared_memory",
+            _("The engine %(engine)s declares nothing: clear it.") % {"engine": preset.engine},
+        )
 
 
 def _command_problems(preset: Preset) -> Iterator[tuple[str, str]]:
     try:
         program = command_words(preset.command_line)[0]
     except OptionError as error:
-        yield "command_line", f"It cannot be taken: {error.message}."
+        yield "command_line", _("It cannot be taken: %(message)s.") % {"message": error.message}
         return
     if names(preset.command_line, "model") and preset.model_file is None:
         yield "model_file", "The command line names ${model}: choose a model file."
     before = type(preset).objects.filter(pk=preset.pk).values_list("command_line", flat=True)
     if before.first() != preset.command_line and shutil.which(program) is None:
-        yield "command_line", f"There is no program {program}: install it, or write its path."
+        yield (
+            "command_line",
+            _("There is no program %(program)s: install it, or write its path.")
+            % {"program": program},
+        )
     if preset.health_path and (problem := path_problem(preset.health_path)):
         yield "health_path", problem
 
 
 def _upstream_problems(preset: Preset) -> Iterator[tuple[str, str]]:
     if preset.model_file_id is not None:
-        yield "model_file", "A remote server runs no file of this machine: clear it."
+        yield "model_file", _("A remote server runs no file of this machine: clear it.")
     if problem := url_problem(preset.upstream_url):
         yield "upstream_url", problem
 
@@ -140,7 +153,7 @@ def foreign_option_errors(preset: Preset) -> Errors:
     why = _ELSEWHERE[EngineKind(preset.engine)]
     told = column_options(preset)
     errors = {
-        field: [f"Clear it: {why}."]
+        field: [_("Clear it: %(why)s.") % {"why": why}]
         for field, key in COLUMNS.items()
         if key in told and field not in TAKES[preset.engine]
     }
@@ -172,7 +185,11 @@ def _line_faults(preset: Preset, why: str) -> Iterator[str]:
         elif own and plain_key(line.key) == own:
             continue
         elif (known := policy_key(line.key)) is None or known.key not in LINE_KEYS:
-            yield f"line {line.number}: {line.key}: {why}."
+            yield _("line %(number)s: %(key)s: %(why)s.") % {
+                "number": line.number,
+                "key": line.key,
+                "why": why,
+            }
         else:
             policy.append(_as_written(line))
     yield from (f"{error}." for error in read_lines("\n".join(policy), Catalogue(())).errors)

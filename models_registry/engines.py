@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from urllib.parse import urlsplit
 
+from django.utils.translation import gettext as _
+
 from models_registry import python_server
 from models_registry.errors import OptionError
 from models_registry.remote_addresses import is_shortened, why_not
@@ -74,29 +76,42 @@ def command_words(text: str) -> tuple[str, ...]:
     """The words of a command line, by a shell's rules of quoting; no shell ever reads it. Raises
     OptionError for what could not be started."""
     if len(text) > LONGEST_COMMAND:
-        raise OptionError("command line", f"it has more than {LONGEST_COMMAND} characters")
+        raise OptionError(
+            "command line",
+            _("it has more than %(LONGEST_COMMAND)s characters")
+            % {"LONGEST_COMMAND": LONGEST_COMMAND},
+        )
     if "\0" in text:
-        raise OptionError("command line", "it holds a NUL character")
+        raise OptionError("command line", _("it holds a NUL character"))
     try:
         words = tuple(shlex.split(text))
     except ValueError as error:
-        raise OptionError("command line", f"{error}: close the quotation".lower()) from error
+        raise OptionError(
+            "command line", (_("%(error)s: close the quotation") % {"error": error}).lower()
+        ) from error
     if not words:
-        raise OptionError("command line", "write the program and its arguments")
+        raise OptionError("command line", _("write the program and its arguments"))
     if any("${" in _PLACEHOLDER.sub("", word) for word in words):
-        raise OptionError("command line", "a ${ in it is never closed: write ${port}, say")
+        raise OptionError("command line", _("a ${ in it is never closed: write ${port}, say"))
     named = {name for word in words for name in _PLACEHOLDER.findall(word)}
     if unknown := sorted(named.difference(PLACEHOLDERS)):
         known = ", ".join(f"${{{name}}}" for name in PLACEHOLDERS)
-        raise OptionError("command line", f"${{{unknown[0]}}} is unknown: there are {known}")
+        raise OptionError(
+            "command line",
+            _("${%(value)s} is unknown: there are %(known)s")
+            % {"value": unknown[0], "known": known},
+        )
     if len(named.intersection(_LISTENS)) != 1:
         raise OptionError(
             "command line",
-            "it must be told where to listen: write ${port} for a port of 127.0.0.1, or ${socket} "
-            "for the path of a Unix socket, and not both",
+            _(
+                "it must be told where to listen: write ${port} for a port of 127.0.0.1, or "
+                "${socket} "
+                "for the path of a Unix socket, and not both"
+            ),
         )
     if _PLACEHOLDER.search(words[0]):
-        raise OptionError("command line", "its first word is the program's own name")
+        raise OptionError("command line", _("its first word is the program's own name"))
     return words
 
 
@@ -126,7 +141,7 @@ def run_words(setup: EngineSetup, *, model: str, preset: str) -> tuple[str, ...]
 def path_problem(path: str) -> str:
     """Why `path` cannot be asked for over HTTP; empty when it can."""
     if not path.startswith("/") or not path.isascii() or not path.isprintable() or " " in path:
-        return "Write a path from / on, in plain characters: /health, /v1/models …"
+        return _("Write a path from / on, in plain characters: /health, /v1/models …")
     return ""
 
 
@@ -136,17 +151,19 @@ def url_problem(url: str) -> str:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        return "This is no URL: write it as https://host:port/path."
+        return _("This is no URL: write it as https://host:port/path.")
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
-        return "Write it as https://host:port/path, or with http."
+        return _("Write it as https://host:port/path, or with http.")
     if parts.username is not None or parts.password is not None:
-        return "Leave user and password out of it: the key has a field of its own."
+        return _("Leave user and password out of it: the key has a field of its own.")
     if parts.query or parts.fragment or not url.isascii() or not url.isprintable() or " " in url:
-        return "Leave out what stands behind ? or #, blanks and characters that are not ASCII."
+        return _("Leave out what stands behind ? or #, blanks and characters that are not ASCII.")
     if why := why_not(parts.hostname):
         return f"{parts.hostname} {why}."
     if is_shortened(parts.hostname):
-        return f"Write the address {parts.hostname} as four numbers: 127.0.0.1."
+        return _("Write the address %(hostname)s as four numbers: 127.0.0.1.") % {
+            "hostname": parts.hostname
+        }
     return ""
 
 
@@ -156,10 +173,15 @@ _DEVICE = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]{0,63}")
 def declared_problem(declared: object) -> str:
     """Why this does not say how much memory a model takes; empty when it does."""
     if not isinstance(declared, dict):
-        return 'Write an object: MiB by device, as {"Host": 2048, "CUDA0": 16384}.'
+        return _('Write an object: MiB by device, as {"Host": 2048, "CUDA0": 16384}.')
     for device, size in declared.items():
         if not _DEVICE.fullmatch(device):
-            return f"{device[:40]!r} is no device: write Host, or a name of the devices' page."
+            return _("%(value)s is no device: write Host, or a name of the devices' page.") % {
+                "value": f"{device[:40]!r}"
+            }
         if isinstance(size, bool) or not isinstance(size, int) or not 0 < size <= MOST_DECLARED:
-            return f"{device}: write whole MiB, from 1 to {MOST_DECLARED}."
+            return _("%(device)s: write whole MiB, from 1 to %(MOST_DECLARED)s.") % {
+                "device": device,
+                "MOST_DECLARED": MOST_DECLARED,
+            }
     return ""

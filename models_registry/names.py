@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 
+from django.utils.translation import gettext as _
+
 from models_registry.naming import LONGEST_NAME, name_problem
 
 LATEST = ":latest"
@@ -21,11 +23,11 @@ def alias_problem(name: str) -> str:
     """What is wrong with `name` as an alias; empty when nothing is."""
     beginning = name.removesuffix(ANY)
     if ANY in beginning:
-        return "one * is allowed, and only at the end: it stands for whatever comes there"
+        return _("one * is allowed, and only at the end: it stands for whatever comes there")
     if beginning == name:
         return name_problem(name)
     if len(name) > LONGEST_NAME:
-        return f"a name has at most {LONGEST_NAME} characters"
+        return _("a name has at most %(LONGEST_NAME)s characters") % {"LONGEST_NAME": LONGEST_NAME}
     return name_problem(f"{beginning}x") if beginning else ""
 
 

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from django.utils.translation import gettext as _
+
 if TYPE_CHECKING:
     from models_registry.models import Preset
 
@@ -108,33 +110,44 @@ def strip_errors(text: str) -> list[str]:
 def values_errors(values: object) -> list[str]:
     """Of `set parameters`, of `default parameters`, or of an alias's."""
     if not isinstance(values, dict):
-        return ['Write an object, such as {"temperature": 0.7}.']
+        return [_('Write an object, such as {"temperature": 0.7}.')]
     errors = _names_errors(values)
     encoded = _encoded(values)
     if encoded is None:
         return [
             *errors,
-            "These values cannot be written as JSON: NaN, Infinity, and half a surrogate pair "
-            "(\\ud800 to \\udfff alone) are not in it.",
+            _(
+                "These values cannot be written as JSON: NaN, Infinity, and half a surrogate pair "
+                "(\\ud800 to \\udfff alone) are not in it."
+            ),
         ]
     if len(encoded) > LONGEST_VALUES:
-        errors.append(f"At most {LONGEST_VALUES} bytes of JSON can be kept here.")
+        errors.append(
+            _("At most %(LONGEST_VALUES)s bytes of JSON can be kept here.")
+            % {"LONGEST_VALUES": LONGEST_VALUES}
+        )
     return errors
 
 
 def _names_errors(names: Iterable[object]) -> list[str]:
     names = list(names)
     errors = [
-        f"{name} cannot be changed: {PROTECTED[name]}."
+        _("%(name)s cannot be changed: %(value)s.") % {"name": name, "value": PROTECTED[name]}
         for name in names
         if isinstance(name, str) and name in PROTECTED
     ]
     odd = [name for name in names if not isinstance(name, str) or not _NAME.fullmatch(name)]
     if odd:
         errors.append(
-            f"{str(odd[0])[:70]!r} is no parameter's name: use letters, digits and _ . -, "
-            "64 of them at most."
+            _(
+                "%(value)s is no parameter's name: use letters, digits and _ . -, 64 of them "
+                "at most."
+            )
+            % {"value": f"{str(odd[0])[:70]!r}"}
         )
     if len(names) > MOST_PARAMETERS:
-        errors.append(f"At most {MOST_PARAMETERS} parameters can be named here.")
+        errors.append(
+            _("At most %(MOST_PARAMETERS)s parameters can be named here.")
+            % {"MOST_PARAMETERS": MOST_PARAMETERS}
+        )
     return errors

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _
 
 from models_registry.child_environment import environment_errors
 from models_registry.engine_checks import engine_errors, foreign_option_errors
@@ -53,7 +54,7 @@ def validate_alias_name(name: str) -> None:
 
 def validate_gpu_layers(value: str) -> None:
     if not re.fullmatch(r"auto|all|[0-9]{1,9}", value):
-        raise ValidationError("Write a number of layers, `auto` or `all`.")
+        raise ValidationError(_("Write a number of layers, `auto` or `all`."))
 
 
 def check_model_file(model_file: ModelFile) -> None:
@@ -80,25 +81,27 @@ def file_problem(path: str) -> str:
     Never waits for what is behind the path: a pipe or a device is not opened.
     """
     if any(ord(character) < 32 for character in path):
-        return "A path cannot hold control characters."
+        return _("A path cannot hold control characters.")
     if not Path(path).is_absolute():
-        return "Write the absolute path, from / on."
+        return _("Write the absolute path, from / on.")
     try:
         found = Path(path).stat()
     except OSError as error:
-        return f"This file cannot be read: {error.strerror}."
+        return _("This file cannot be read: %(strerror)s.") % {"strerror": error.strerror}
     if not stat.S_ISREG(found.st_mode):
-        return "This is not a file: choose the GGUF itself (of a sharded model, its first shard)."
+        return _(
+            "This is not a file: choose the GGUF itself (of a sharded model, its first shard)."
+        )
     if problem := shards_problem(Path(path).name):
-        return f"This file {problem}."
+        return _("This file %(problem)s.") % {"problem": problem}
     try:
         begins = _first_bytes(path, len(MAGIC))
     except PermissionError:
-        return "This file cannot be read: give the account that runs Corral the right to."
+        return _("This file cannot be read: give the account that runs Corral the right to.")
     except OSError as error:
-        return f"This file cannot be read: {error.strerror}."
+        return _("This file cannot be read: %(strerror)s.") % {"strerror": error.strerror}
     if begins != MAGIC:
-        return "This is no GGUF file: it does not begin with the letters GGUF."
+        return _("This is no GGUF file: it does not begin with the letters GGUF.")
     return ""
 
 
@@ -147,7 +150,9 @@ def check_preset(preset: Preset, beside: Beside = _IN_DATABASE) -> None:
     """Raises ValidationError with every fault, each at its field."""
     errors: dict[str, list[str]] = {}
     if beside.is_alias(preset.name):
-        errors["name"] = ["An alias has this name: choose another one, or delete the alias first."]
+        errors["name"] = [
+            _("An alias has this name: choose another one, or delete the alias first.")
+        ]
     for faults in (_option_errors(preset), engine_errors(preset)):
         for field, messages in faults.items():
             errors.setdefault(field, []).extend(messages)
@@ -165,7 +170,11 @@ def _layer_errors(preset: Preset, beside: Beside) -> dict[str, str]:
     try:
         bases = stored_bases(preset)
         if len(bases) + _heirs_deep(preset) > DEEPEST:
-            raise OptionError("base", f"more than {DEEPEST} presets would stand one upon the other")
+            raise OptionError(
+                "base",
+                _("more than %(DEEPEST)s presets would stand one upon the other")
+                % {"DEEPEST": DEEPEST},
+            )
         return policy_errors(effective_policy(preset, bases, beside.of_all()))
     except OptionError as error:
         if error.option == "base":
@@ -189,7 +198,10 @@ def check_global_preset(row: GlobalPreset) -> None:
     """Raises ValidationError with every faulty line of its options."""
     if len(row.options) > LONGEST_OPTIONS:
         raise ValidationError(
-            {"options": f"At most {LONGEST_OPTIONS} characters can be kept here."}
+            {
+                "options": _("At most %(LONGEST_OPTIONS)s characters can be kept here.")
+                % {"LONGEST_OPTIONS": LONGEST_OPTIONS}
+            }
         )
     if not row.options.strip():
         return
@@ -197,7 +209,11 @@ def check_global_preset(row: GlobalPreset) -> None:
         lines = read_lines(row.options, engine_catalogue(llama_server()), policy=POLICY_KEYS)
     except EngineMissing as error:
         raise ValidationError(
-            {"options": _sentence(f"These options cannot be checked now: {error}")}
+            {
+                "options": _sentence(
+                    _("These options cannot be checked now: %(error)s") % {"error": error}
+                )
+            }
         ) from error
     if lines.errors:
         raise ValidationError({"options": [_sentence(str(error)) for error in lines.errors]})
@@ -206,7 +222,12 @@ def check_global_preset(row: GlobalPreset) -> None:
 def _option_errors(preset: Preset) -> dict[str, list[str]]:
     """By field. Without an engine to ask, extra options cannot be accepted: they are unchecked."""
     if len(preset.extra_options) > LONGEST_OPTIONS:
-        return {"extra_options": [f"At most {LONGEST_OPTIONS} characters can be kept here."]}
+        return {
+            "extra_options": [
+                _("At most %(LONGEST_OPTIONS)s characters can be kept here.")
+                % {"LONGEST_OPTIONS": LONGEST_OPTIONS}
+            ]
+        }
     if preset.engine != EngineKind.LLAMA_SERVER:
         return foreign_option_errors(preset)
     try:
@@ -214,7 +235,11 @@ def _option_errors(preset: Preset) -> dict[str, list[str]]:
     except EngineMissing as error:
         if not preset.extra_options.strip():
             return {}
-        return {"extra_options": [_sentence(f"These options cannot be checked now: {error}")]}
+        return {
+            "extra_options": [
+                _sentence(_("These options cannot be checked now: %(error)s") % {"error": error})
+            ]
+        }
     errors = {
         field: [_sentence(str(error))] for field, error in column_errors(preset, catalogue).items()
     }
@@ -234,7 +259,9 @@ def _said_twice(preset: Preset, policy: Iterable[str]) -> list[OptionError]:
     keys = [POLICY_KEYS[key] for key in policy]
     return [
         OptionError(
-            key.key, f"the field {PRESET_FIELDS[key.key]} is set as well: clear one of them"
+            key.key,
+            _("the field %(value)s is set as well: clear one of them")
+            % {"value": PRESET_FIELDS[key.key]},
         )
         for key in keys
         if key.column and getattr(preset, key.field) != key.unset
@@ -249,7 +276,7 @@ def _sentence(text: str) -> str:
 def check_alias(alias: Alias, beside: Beside = _IN_DATABASE) -> None:
     errors = {}
     if beside.is_preset(alias.name):
-        errors["name"] = ["A preset has this name: choose another one."]
+        errors["name"] = [_("A preset has this name: choose another one.")]
     if found := values_errors(alias.request_set):
         errors["request_set"] = found
     if errors:

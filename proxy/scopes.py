@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
+from django.utils.translation import gettext as _
+
 
 class Scope(StrEnum):
     """`infer`: have models answer. `read`: see what is loaded, and what happens to models. `load`:
@@ -43,12 +45,15 @@ def scopes_problem(scopes: object, among: Iterable[str] = Scope) -> str:
     """What is wrong with a list of scopes; empty when nothing is."""
     known = [*among]
     if not isinstance(scopes, list) or not all(isinstance(each, str) for each in scopes):
-        return "Write a list of scopes, such as infer and read."
+        return _("Write a list of scopes, such as infer and read.")
     if unknown := [each for each in scopes if each not in known]:
-        return f"{unknown[0][:60]!r} is not to be had: choose among {', '.join(known)}."
+        return _("%(value)s is not to be had: choose among %(join)s.") % {
+            "value": f"{unknown[0][:60]!r}",
+            "join": ", ".join(known),
+        }
     if len(set(scopes)) < len(scopes):
-        return "A scope stands there twice."
-    return "" if scopes else f"Choose at least one of {', '.join(known)}."
+        return _("A scope stands there twice.")
+    return "" if scopes else _("Choose at least one of %(join)s.") % {"join": ", ".join(known)}
 
 
 def in_order(scopes: Iterable[str]) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _
 
 
 class ObjectField(forms.JSONField):
@@ -17,7 +18,7 @@ class ObjectField(forms.JSONField):
         if found is None:
             return {}
         if not isinstance(found, dict):
-            raise ValidationError('Write an object, such as {"temperature": 0.7}.')
+            raise ValidationError(_('Write an object, such as {"temperature": 0.7}.'))
         return found
 
     def prepare_value(self, value: Any) -> Any:

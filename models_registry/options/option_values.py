@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from django.utils.translation import gettext as _
+
 from models_registry.errors import OptionError
 from models_registry.options.catalogue import Kind, Option
 from models_registry.options.option_limits import (
@@ -45,9 +47,11 @@ def checked_value(option: Option, text: str, *, name: str = "") -> str:
             return _integer(option, text.strip(), name)
         case Kind.FLOAT:
             if not _NUMBER.fullmatch(text.strip()):
-                raise OptionError(name, f"takes a number, not {_quoted(text)}")
+                raise OptionError(name, _("takes a number, not %(text)s") % {"text": _quoted(text)})
             if option.key in POSITIVE and float(text) <= 0:
-                raise OptionError(name, f"takes a number above 0, not {_quoted(text)}")
+                raise OptionError(
+                    name, _("takes a number above 0, not %(text)s") % {"text": _quoted(text)}
+                )
             return text.strip()
         case Kind.CHOICE:
             return _choice(option, text.strip(), name)
@@ -57,18 +61,24 @@ def checked_value(option: Option, text: str, *, name: str = "") -> str:
 
 def _refuse_unprintable(text: str, name: str) -> None:
     if len(text) > LONGEST_VALUE:
-        raise OptionError(name, f"its value is longer than {LONGEST_VALUE} characters")
+        raise OptionError(
+            name,
+            _("its value is longer than %(LONGEST_VALUE)s characters")
+            % {"LONGEST_VALUE": LONGEST_VALUE},
+        )
     for character in text:
         if character != "\t" and (ord(character) < 32 or ord(character) == 127):
-            raise OptionError(name, "its value holds a line break or another control character")
+            raise OptionError(name, _("its value holds a line break or another control character"))
         if "\ud800" <= character <= "\udfff":
-            raise OptionError(name, "its value is not valid UTF-8")
+            raise OptionError(name, _("its value is not valid UTF-8"))
 
 
 def _flag(text: str, name: str) -> str:
     on = switch(text)
     if on is None:
-        raise OptionError(name, f"is a switch: write true or false, not {_quoted(text)}")
+        raise OptionError(
+            name, _("is a switch: write true or false, not %(text)s") % {"text": _quoted(text)}
+        )
     return "true" if on else "false"
 
 
@@ -78,14 +88,23 @@ def _integer(option: Option, text: str, name: str) -> str:
     # A seed is unsigned, everything else a C int: beyond it the engine would not start.
     highest = 2**32 - 1 if option.hint == "SEED" else 2**31 - 1
     if not _INTEGER.fullmatch(text) or not -(2**31) <= int(text) <= highest:
-        words = "".join(f" or {word}" for word in option.choices)
-        raise OptionError(name, f"takes a whole number{words}, not {_quoted(text)}")
+        words = "".join(_(" or %(word)s") % {"word": word} for word in option.choices)
+        raise OptionError(
+            name,
+            _("takes a whole number%(words)s, not %(text)s")
+            % {"words": words, "text": _quoted(text)},
+        )
     number = int(text)
     least, most = _range(option)
     own = AUTO.get(option.key)
     if not least <= number <= most and number != own:
-        words = "" if own is None else f", or {own}"
-        told = f"takes a whole number from {least} to {most}{words}, not {_quoted(text)}"
+        words = "" if own is None else _(", or %(own)s") % {"own": own}
+        told = _("takes a whole number from %(least)s to %(most)s%(words)s, not %(text)s") % {
+            "least": least,
+            "most": most,
+            "words": words,
+            "text": _quoted(text),
+        }
         raise OptionError(name, told)
     return str(number)
 
@@ -102,7 +121,9 @@ def _range(option: Option) -> tuple[int, int]:
 
 def _text(option: Option, text: str, name: str) -> str:
     if words := text_problem(option.key, option.hint, text):
-        raise OptionError(name, f"takes {words}; not {_quoted(text)}")
+        raise OptionError(
+            name, _("takes %(words)s; not %(text)s") % {"words": words, "text": _quoted(text)}
+        )
     if option.key in PATTERNS:
         _refuse_bad_patterns(text, name)
     return text
@@ -116,7 +137,9 @@ def _refuse_bad_patterns(text: str, name: str) -> None:
             re.compile(pattern)
         except (re.error, OverflowError, RecursionError) as failure:
             raise OptionError(
-                name, f"{_quoted(pattern)} is no regular expression: {failure}"
+                name,
+                _("%(pattern)s is no regular expression: %(failure)s")
+                % {"pattern": _quoted(pattern), "failure": failure},
             ) from failure
 
 
@@ -128,7 +151,11 @@ def _choice(option: Option, text: str, name: str) -> str:
         return "on" if on else "off"
     if text == "-1" and "auto" in option.choices:
         return "auto"  # llama.cpp's other word for it
-    raise OptionError(name, f"takes one of {', '.join(option.choices)}, not {_quoted(text)}")
+    raise OptionError(
+        name,
+        _("takes one of %(join)s, not %(text)s")
+        % {"join": ", ".join(option.choices), "text": _quoted(text)},
+    )
 
 
 def _quoted(text: str) -> str:

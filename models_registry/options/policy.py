@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _
 
 from models_registry.options.command_line import Layer
 from models_registry.options.policy_keys import (
@@ -170,11 +171,11 @@ def said_by_preset(preset: Preset) -> tuple[Said, Said]:
 
 
 def base_origin(base: Preset) -> str:
-    return f"base preset {base.name}"
+    return _("base preset %(name)s") % {"name": base.name}
 
 
 def in_presets_file(origin: str) -> str:
-    return f"{origin}, presets file"
+    return _("%(origin)s, presets file") % {"origin": origin}
 
 
 def _patch(preset: Preset) -> dict[str, PolicyWord]:
@@ -216,7 +217,8 @@ def _inherited(said: dict[str, PolicyWord]) -> dict[str, PolicyWord]:
 def validate_keep_alive(value: float) -> None:
     if value != NEVER and not 0 <= value <= LONGEST_IDLE:
         raise ValidationError(
-            f"Write seconds, from 0 to {LONGEST_IDLE:.0f}, or -1: never ended for being idle."
+            _("Write seconds, from 0 to %(LONGEST_IDLE)s, or -1: never ended for being idle.")
+            % {"LONGEST_IDLE": f"{LONGEST_IDLE:.0f}"}
         )
 
 
@@ -224,9 +226,9 @@ def gateways_own(field: str) -> str:
     """What counts for all presets that leave `field` unset, for people."""
     value = getattr(settings, GATEWAYS_OWN[field])
     if field == "keep_alive" and value is None:
-        return "until its room is needed"
+        return _("until its room is needed")
     if field == "queue_limit" and value == 0:
-        return "no limit of its own"
+        return _("no limit of its own")
     return _plain(value)
 
 
@@ -243,16 +245,25 @@ def policy_errors(policy: Policy) -> dict[str, str]:
     stays, waits = _plain(residency), _plain(wait)
     if policy.min_residency is None:
         return {
-            "max_wait": f"{waits} is less than the gateway's min residency, {stays} "
-            f"(CORRAL_MIN_RESIDENCY): raise it, or set min residency to {waits} or less here."
+            "max_wait": _(
+                "%(waits)s is less than the gateway's min residency, %(stays)s "
+                "(CORRAL_MIN_RESIDENCY): raise it, or set min residency to %(waits)s or less here."
+            )
+            % {"waits": waits, "stays": stays}
         }
     if policy.max_wait is None:
         return {
-            "min_residency": f"{stays} is more than the gateway's max wait, {waits} "
-            f"(CORRAL_MAX_WAIT): lower it, or set max wait to {stays} or more here."
+            "min_residency": _(
+                "%(stays)s is more than the gateway's max wait, %(waits)s (CORRAL_MAX_WAIT): "
+                "lower it, or set max wait to %(stays)s or more here."
+            )
+            % {"stays": stays, "waits": waits}
         }
     return {
-        "min_residency": f"{stays} is more than max wait, {waits}: lower it, or raise max wait."
+        "min_residency": _(
+            "%(stays)s is more than max wait, %(waits)s: lower it, or raise max wait."
+        )
+        % {"stays": stays, "waits": waits}
     }
 
 

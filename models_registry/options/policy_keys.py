@@ -9,6 +9,8 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum, auto
 
+from django.utils.translation import gettext as _
+
 from models_registry.errors import OptionError
 from models_registry.options.option_values import switch
 
@@ -124,7 +126,10 @@ def policy_value(name: str, text: str) -> PolicyWord:
         case PolicyKind.SWITCH:
             on = switch(text)
             if on is None:
-                raise OptionError(name, f"is a switch: write true or false, not {_quoted(text)}")
+                raise OptionError(
+                    name,
+                    _("is a switch: write true or false, not %(text)s") % {"text": _quoted(text)},
+                )
             return on
         case PolicyKind.WHOLE:
             return _whole(key, name, text)
@@ -133,7 +138,9 @@ def policy_value(name: str, text: str) -> PolicyWord:
         case PolicyKind.CHOICE:
             if text.lower() not in key.choices:
                 raise OptionError(
-                    name, f"takes one of {', '.join(key.choices)}, not {_quoted(text)}"
+                    name,
+                    _("takes one of %(join)s, not %(text)s")
+                    % {"join": ", ".join(key.choices), "text": _quoted(text)},
                 )
             return text.lower()
         case PolicyKind.WORDS:
@@ -147,9 +154,11 @@ def tag_words(text: str) -> tuple[str, ...]:
 
 def _words(name: str, text: str) -> tuple[str, ...]:
     if len(text) > LONGEST_TAGS:
-        raise OptionError(name, f"holds more than {LONGEST_TAGS} characters")
+        raise OptionError(
+            name, _("holds more than %(LONGEST_TAGS)s characters") % {"LONGEST_TAGS": LONGEST_TAGS}
+        )
     if not text.isprintable():
-        raise OptionError(name, "its value holds a control character")
+        raise OptionError(name, _("its value holds a control character"))
     return tag_words(text)
 
 
@@ -157,7 +166,9 @@ def _whole(key: PolicyKey, name: str, text: str) -> int:
     if text.isascii() and text.isdigit() and len(text) <= 12 and _within(key, int(text)):
         return int(text)
     raise OptionError(
-        name, f"takes a whole number from {key.least:.0f} to {key.most:.0f}, not {_quoted(text)}"
+        name,
+        _("takes a whole number from %(least)s to %(most)s, not %(text)s")
+        % {"least": f"{key.least:.0f}", "most": f"{key.most:.0f}", "text": _quoted(text)},
     )
 
 
@@ -169,9 +180,16 @@ def _seconds(key: PolicyKey, name: str, text: str) -> float:
     never = key.key == "keep-alive" and number == NEVER
     if never or _within(key, number):
         return number
-    for_ever = ", or -1 for never" if key.key == "keep-alive" else ""
+    for_ever = _(", or -1 for never") if key.key == "keep-alive" else ""
     raise OptionError(
-        name, f"takes seconds from {key.least:g} to {key.most:.0f}{for_ever}, not {_quoted(text)}"
+        name,
+        _("takes seconds from %(least)s to %(most)s%(for_ever)s, not %(text)s")
+        % {
+            "least": f"{key.least:g}",
+            "most": f"{key.most:.0f}",
+            "for_ever": for_ever,
+            "text": _quoted(text),
+        },
     )
 
 

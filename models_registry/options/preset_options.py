@@ -8,6 +8,8 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from django.utils.translation import gettext as _
+
 from models_registry.errors import OptionError
 from models_registry.options.catalogue import Catalogue
 from models_registry.options.command_line import checked_layer, checked_option
@@ -66,7 +68,7 @@ def column_errors(preset: Preset, catalogue: Catalogue) -> dict[str, OptionError
             continue
         try:
             if match is None:
-                raise OptionError(key, "this llama-server has no such option: leave it unset")
+                raise OptionError(key, _("this llama-server has no such option: leave it unset"))
             checked_value(match.option, options[key])
         except OptionError as error:
             errors[field] = error
@@ -84,18 +86,25 @@ def combination_errors(options: Mapping[str, str]) -> dict[str, OptionError]:
     if v_type not in _EXACT_CACHES and options.get("flash-attn") == "off":
         errors["cache-type-v"] = OptionError(
             "cache-type-v",
-            f"{v_type} needs flash attention, and flash-attn is off: turn it on, or choose "
-            f"{', '.join(_EXACT_CACHES)}",
+            _(
+                "%(v_type)s needs flash attention, and flash-attn is off: turn it on, or "
+                "choose %(join)s"
+            )
+            % {"v_type": v_type, "join": ", ".join(_EXACT_CACHES)},
         )
     batch, step = options.get("batch-size"), options.get("ubatch-size")
     if batch and step and int(step) > int(batch):
         errors["ubatch-size"] = OptionError(
-            "ubatch-size", f"{step} is more than batch-size, {batch}: make one of them fit"
+            "ubatch-size",
+            _("%(step)s is more than batch-size, %(batch)s: make one of them fit")
+            % {"step": step, "batch": batch},
         )
     slots = options.get("parallel")
     if batch and slots and int(batch) < int(slots):
         errors["batch-size"] = OptionError(
-            "batch-size", f"{batch} is less than parallel, {slots}: each slot needs a place in it"
+            "batch-size",
+            _("%(batch)s is less than parallel, %(slots)s: each slot needs a place in it")
+            % {"batch": batch, "slots": slots},
         )
     return errors
 
@@ -118,10 +127,15 @@ def extra_lines(text: str) -> Iterator[Line | OptionError]:
         key, equals, value = _split(line)
         if not key or not equals:
             yield OptionError(
-                f"line {number}", f"{line[:40]!r} is not `key = value` (a switch: `key = true`)"
+                _("line %(number)s") % {"number": number},
+                _("%(value)s is not `key = value` (a switch: `key = true`)")
+                % {"value": f"{line[:40]!r}"},
             )
         elif not value:
-            yield OptionError(f"line {number}: {key}", "has no value after the =")
+            yield OptionError(
+                _("line %(number)s: %(key)s") % {"number": number, "key": key},
+                _("has no value after the ="),
+            )
         else:
             yield Line(number, key, value)
 
@@ -164,11 +178,20 @@ def read_lines(
         try:
             _take_line(line, lines, old, catalogue, taken, policy)
         except OptionError as error:
-            lines.errors.append(OptionError(f"line {line.number}: {error.option}", error.message))
+            lines.errors.append(
+                OptionError(
+                    _("line %(number)s: %(option)s")
+                    % {"number": line.number, "option": error.option},
+                    error.message,
+                )
+            )
     if mode := old.load_mode():
         if "load-mode" in lines.options:
             lines.errors.append(
-                OptionError("load-mode", f"is set in a line of its own as well ({mode[1]})")
+                OptionError(
+                    "load-mode",
+                    _("is set in a line of its own as well (%(value)s)") % {"value": mode[1]},
+                )
             )
         else:
             lines.options["load-mode"] = mode[0]
@@ -187,7 +210,10 @@ def _take_line(
     if (known := policy_key(line.key)) and known.key in policy:
         text = policy_text(line.key, line.value)
         if policy is LINE_KEYS and known.has_field_for(text):
-            raise OptionError(line.key, f"set the preset's own field: {PRESET_FIELDS[known.key]}")
+            raise OptionError(
+                line.key,
+                _("set the preset's own field: %(value)s") % {"value": PRESET_FIELDS[known.key]},
+            )
         _put(lines.policy, known.key, text, line.key)
         return
     if old.is_old_switch(line.key):
@@ -196,16 +222,20 @@ def _take_line(
     name = line.key
     if renamed := old.new_name(name):
         name = renamed[0]
-        lines.notes.append(f"line {line.number}: {renamed[1]}")
+        lines.notes.append(
+            _("line %(number)s: %(value)s") % {"number": line.number, "value": renamed[1]}
+        )
     key, value = checked_option(name, line.value, catalogue)
     if key in taken:
-        raise OptionError(line.key, f"the field for {key} is set as well: clear one of them")
+        raise OptionError(
+            line.key, _("the field for %(key)s is set as well: clear one of them") % {"key": key}
+        )
     _put(lines.options, key, value, line.key)
 
 
 def _put(said: dict[str, str], key: str, value: str, name: str) -> None:
     if key in said:
-        raise OptionError(name, f"{key} is set in an earlier line already")
+        raise OptionError(name, _("%(key)s is set in an earlier line already") % {"key": key})
     said[key] = value
 
 

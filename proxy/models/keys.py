@@ -6,6 +6,7 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import Exists, OuterRef, Q
+from django.utils.translation import gettext as _
 from simple_history.models import HistoricalRecords
 
 from proxy.allowed import check_allowed
@@ -129,9 +130,16 @@ class ApiKey(models.Model):
             return
         if not Membership.objects.filter(user=self.user, team=self.team_id).exists():
             raise ValidationError(
-                {"user": f"{self.user.get_username()} is not a member of this team."}
+                {
+                    "user": _("%(get_username)s is not a member of this team.")
+                    % {"get_username": self.user.get_username()}
+                }
             )
         if OF_SUPERUSERS.intersection(self.scopes) and not self.user.is_superuser:
             raise ValidationError(
-                {"scopes": "Only a superuser's own key may reach beyond its team (metrics, admin)."}
+                {
+                    "scopes": _(
+                        "Only a superuser's own key may reach beyond its team (metrics, admin)."
+                    )
+                }
             )

@@ -9,6 +9,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator
 from django.db import models
+from django.utils.translation import gettext as _
 from simple_history.models import HistoricalRecords
 
 from models_registry.models import Alias, Preset
@@ -45,7 +46,7 @@ def _figure(name: str, most: int, help_text: str) -> Any:
 def check_figure(value: int) -> None:
     """Raises ValidationError."""
     if value < 0:
-        raise ValidationError("Write 0 or more; empty is no limit.")
+        raise ValidationError(_("Write 0 or more; empty is no limit."))
 
 
 class Limit(models.Model):
@@ -116,11 +117,11 @@ class Limit(models.Model):
 
     def clean(self) -> None:
         if self.team_id is not None and self.key_id is not None:
-            raise ValidationError("A limit is a team's or a key's: make two for both.")
+            raise ValidationError(_("A limit is a team's or a key's: make two for both."))
         if self.team_id is None and self.key_id is None and not self.model:
-            raise ValidationError("Say whose limit it is: a team's, a key's, or a model's.")
+            raise ValidationError(_("Say whose limit it is: a team's, a key's, or a model's."))
         if all(getattr(self, name) is None for name in FIGURES):
-            raise ValidationError("Write at least one figure; without any it limits nothing.")
+            raise ValidationError(_("Write at least one figure; without any it limits nothing."))
         self._check_its_model()
 
     def _check_its_model(self) -> None:
@@ -130,5 +131,5 @@ class Limit(models.Model):
             return
         named = {"name": self.model}
         if not (Preset.objects.filter(**named).exists() or Alias.objects.filter(**named).exists()):
-            told = f"No preset or alias is called {self.model[:60]!r}."
+            told = _("No preset or alias is called %(value)s.") % {"value": f"{self.model[:60]!r}"}
             raise ValidationError({"model": told})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
+from django.utils.translation import gettext as _
 from simple_history.models import HistoricalRecords
 
 from models_registry.models import Priority
@@ -22,7 +23,10 @@ MOST_CONTENT_DAYS = 3650
 def check_weight(value: float) -> None:
     """Raises ValidationError; so for what is no number."""
     if not LEAST_WEIGHT <= value <= MOST_WEIGHT:
-        raise ValidationError(f"Write a number from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}.")
+        raise ValidationError(
+            _("Write a number from %(LEAST_WEIGHT)s to %(MOST_WEIGHT)s.")
+            % {"LEAST_WEIGHT": f"{LEAST_WEIGHT:g}", "MOST_WEIGHT": f"{MOST_WEIGHT:g}"}
+        )
 
 
 FOR_MEMBERS = (Scope.INFER, Scope.READ, Scope.LOAD)
