@@ -55,6 +55,6 @@ def _sources() -> str:
 
 def _remove(path: Path) -> None:
     if path.is_dir():
-        shutil.rmtree(path)
+        shutil.rmtree(path, ignore_errors=True)  # another lane may be removing it as well
     else:
         path.unlink(missing_ok=True)
