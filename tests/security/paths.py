@@ -17,8 +17,9 @@ Asked = tuple[str, str]
 PUBLIC = frozenset({"/health", "/v1/health", "/ready"})
 """Of the gateway's own."""
 LOG_IN = frozenset({"/admin/login/", "/account/login/", "/admin/logout/", "/account/logout/"})
-FOR_ANYBODY = frozenset({"/", "/admin/jsi18n/"})
-"""A redirect to the log-in, and the words of date pickers in this language."""
+FOR_ANYBODY = frozenset({"/", "/admin/jsi18n/", "/language/"})
+"""A redirect to the log-in, the words of date pickers in this language, and its choice, which sends
+back to where one was."""
 API = "/router/api"
 _EXAMPLES = {
     "id": "1", "public_id": "aaaaaaaa", "request_id": "mine-1", "device": "CUDA0",

@@ -95,6 +95,19 @@ def test_every_page_asks_for_a_log_in(house: House) -> None:
         assert answer.status not in (301, 302) or "/login/" in told or told == f"{path}/", path
 
 
+@pytest.mark.parametrize(
+    "elsewhere", ["//evil.example/", "https://evil.example/", "/\\evil.example"]
+)
+def test_the_choice_of_a_language_leads_nowhere_else(house: House, elsewhere: str) -> None:
+    for path, headers in (
+        (f"/language/?next={elsewhere}", {}),
+        ("/language/", {"Referer": elsewhere}),
+    ):
+        answer = house.gateway.client.request("GET", path, key="", headers=headers)
+
+        assert (answer.status, answer.headers["location"]) == (302, "/")
+
+
 def test_a_public_path_tells_nothing_but_whether_it_can_serve(house: House) -> None:
     for path in PUBLIC:
         answer = house.gateway.client.request("GET", path, key="")
