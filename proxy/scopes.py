@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 
 class Scope(StrEnum):
@@ -28,11 +29,11 @@ OF_SETTINGS = frozenset({Scope.INFER, Scope.READ, Scope.LOAD})
 OF_SUPERUSERS = frozenset({Scope.METRICS, Scope.ADMIN})
 """What goes beyond a team: only superusers give it, and a person's key loses it with that."""
 IN_WORDS = {
-    Scope.INFER: "use the models",
-    Scope.READ: "see what is loaded",
-    Scope.LOAD: "load and unload models",
-    Scope.METRICS: "see the figures of all teams",
-    Scope.ADMIN: "manage everything",
+    Scope.INFER: gettext_noop("use the models"),
+    Scope.READ: gettext_noop("see what is loaded"),
+    Scope.LOAD: gettext_noop("load and unload models"),
+    Scope.METRICS: gettext_noop("see the figures of all teams"),
+    Scope.ADMIN: gettext_noop("manage everything"),
 }
 
 

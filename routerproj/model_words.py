@@ -32,8 +32,16 @@ def words_of(model: Any) -> Iterator[str]:
         yield from (str(label) for _value, label in field.flatchoices)
 
 
+def app_words() -> Iterator[str]:
+    """What the menu calls our apps."""
+    yield from (str(apps.get_app_config(label).verbose_name) for label in OURS)
+
+
 def translate_models() -> None:
     """Once, when all models are there."""
+    for label in OURS:
+        config = apps.get_app_config(label)
+        config.verbose_name = gettext_lazy(str(config.verbose_name))
     for model in our_models():
         options = model._meta
         options.verbose_name = gettext_lazy(options.verbose_name)

@@ -27,6 +27,23 @@ HEADER = (
     "Language: zh_Hans\\n"
     "Plural-Forms: nplurals=1; plural=0;\\n"
 )
+OF_THE_LOOK = (
+    "Choose file to upload",
+    "Dark",
+    "Filters",
+    "Light",
+    "No results found",
+    "Search apps and models...",
+    "Select action",
+    "Select action to run",
+    "Select all rows",
+    "Select record",
+    "Select value",
+    "System",
+    "This page yielded into no results. Create a new item or reset your filters.",
+    "Type to search",
+)
+"""Texts of django-unfold's that our pages show; it has no Chinese of its own."""
 _PLACE = re.compile(r"%\((\w+)\)[sd]|\{\w*\}")
 _IN_TEMPLATE = re.compile(r"_\(|gettext\(|ngettext\(")
 
@@ -89,8 +106,9 @@ def _called(source: str) -> Iterator[Text]:
 
 
 def _of_models() -> Iterator[Text]:
-    from routerproj.model_words import our_models, words_of
+    from routerproj.model_words import app_words, our_models, words_of
 
+    yield from (Text(words) for words in (*app_words(), *OF_THE_LOOK))
     for model in our_models():
         yield from (Text(words) for words in words_of(model) if words)
 

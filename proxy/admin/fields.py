@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from django import forms
+from django.utils.translation import gettext as _
 
 from proxy.scopes import IN_WORDS, USUAL, Scope
 
@@ -39,6 +40,6 @@ class NamesField(forms.CharField):
 
 def scopes_field(among: Iterable[Scope], **kwargs: Any) -> forms.MultipleChoiceField:
     """A new row's are the usual ones, unless `initial` says others."""
-    choices = [(str(each), f"{each}: {IN_WORDS[each]}") for each in among]
+    choices = [(str(each), f"{each}: {_(IN_WORDS[each])}") for each in among]
     told = {"initial": [str(each) for each in USUAL], **kwargs}
     return forms.MultipleChoiceField(choices=choices, widget=_Checkboxes, **told)
