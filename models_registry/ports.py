@@ -136,6 +136,7 @@ class PresetStatus:
     """A preset's live side. `state` is unloaded, loading, loaded, sleeping, draining,
     stopping, or remote for what runs elsewhere.
 
+    `problem` is why it cannot be started as it is; empty when nothing speaks against it.
     `failure` is empty, or the reason and last words of the last failed load, and `exit` how its
     child ended. `stale`: what runs was started before the preset's last change. `progress` is 0 to
     1 while it loads. `holdup` says in words what its waiters wait for, but for its own load.
@@ -154,6 +155,7 @@ class PresetStatus:
     running: tuple[Running, ...] = ()
     need: Mapping[str, int] = field(default_factory=dict)
     saved: Saved | None = None
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)

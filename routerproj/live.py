@@ -24,9 +24,11 @@ def answer_speeds() -> dict[str, float]:
         "preset", "answered", "duration", "first_token"
     )[:LOOKED_AT]
     for preset, answered, duration, first_token in newest:
-        if not answered or duration is None or first_token is None or duration <= first_token:
-            continue  # not streamed, or nothing answered: how long it generated is not known
-        tokens[preset] += answered
+        if duration is None or first_token is None or duration <= first_token:
+            continue  # not streamed: how long it generated is not known
+        if not answered or answered < 2:
+            continue  # none came after the first
+        tokens[preset] += answered - 1
         seconds[preset] += duration - first_token
     return {preset: tokens[preset] / seconds[preset] for preset in tokens}
 

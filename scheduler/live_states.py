@@ -218,3 +218,5 @@ class SnapshotState(msgspec.Struct, frozen=True):
     jobs_ago: float | None = None
     """Seconds since the jobs process showed life; null: it has not, since the scheduler started."""
     saves: list[SavesState] = []
+    problems: dict[str, str] = {}
+    """Why presets cannot be started, each as it is now."""

@@ -174,6 +174,7 @@ def statuses_of(snapshot: SnapshotState) -> dict[str, PresetStatus]:
     failures = {failure.preset: failure for failure in snapshot.failures}
     remotes = {remote.preset: remote for remote in snapshot.remotes}
     saves = {saved.preset: saved for saved in snapshot.saves}
+    problems = snapshot.problems
     return {
         name: _status(
             instances.get(name, []),
@@ -181,8 +182,9 @@ def statuses_of(snapshot: SnapshotState) -> dict[str, PresetStatus]:
             failures.get(name),
             snapshot.measured.get(name, {}),
             saves.get(name),
+            problems.get(name, ""),
         )
-        for name in sorted({*instances, *queue, *failures, *snapshot.measured, *saves})
+        for name in sorted({*instances, *queue, *failures, *snapshot.measured, *saves, *problems})
         if name not in remotes
     } | {
         name: _remote_status(remote, queue.get(name), failures.get(name))
@@ -207,6 +209,7 @@ def _status(
     failure: Failure | None,
     need: Mapping[str, int],
     saves: SavesState | None,
+    problem: str,
 ) -> PresetStatus:
     states = sorted((i.state for i in instances), key=_MOST_ALIVE_FIRST.index)
     holdup = queued.holdup if queued is not None else None
@@ -222,6 +225,7 @@ def _status(
         running=tuple(map(running_of, instances)),
         need=need,
         saved=_saved(saves) if saves is not None else None,
+        problem=problem,
     )
 
 

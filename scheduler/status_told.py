@@ -26,6 +26,7 @@ def status_lines(
         _instances(state.instances, width),
         _remotes(state.remotes, width),
         _failures(state.failures, width),
+        _problems(state.problems, width),
         queue_lines(state.queue, width),
     ]
     told = [section for section in sections if section]
@@ -174,6 +175,11 @@ def _failures(failures: Iterable[Failure], width: int | None) -> list[str]:
         for failure in failures
     ]
     return _table(("FAILED", "WHEN", "WHY"), rows, width, right={1})
+
+
+def _problems(problems: Mapping[str, str], width: int | None) -> list[str]:
+    rows = [(preset, " ".join(problem.split())) for preset, problem in problems.items()]
+    return _table(("CANNOT BE STARTED", "WHY"), rows, width, right=set())
 
 
 def _table(

@@ -70,6 +70,8 @@ def badges(status: PresetStatus) -> SafeString:
     told = [badge(state_text(status), _COLOURS.get(status.state, ""))]
     if status.stale:
         told.append(badge(_("stale"), "warn"))
+    if status.problem:
+        told.append(badge(_("cannot be started"), "bad"))
     if status.failure:
         failed = _("left alone") if status.state == "remote" else _("last load failed")
         told.append(badge(failed, "bad"))

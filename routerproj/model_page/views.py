@@ -101,8 +101,9 @@ def _live(request: HttpRequest, preset: Preset) -> dict[str, Any]:
         "may_ask": request.user.has_perm("models_registry.change_preset"),
     }
     try:
-        cards = Cards(live_snapshot(), answer_speeds(), now, only=preset.name)
-        found["cards"] = cards.shown()
+        snapshot = live_snapshot()
+        found["problem"] = snapshot.problems.get(preset.name, "")
+        found["cards"] = Cards(snapshot, answer_speeds(), now, only=preset.name).shown()
     except Refused as refusal:
         found["away"] = refusal.message
     if sees_runs and request.GET.get("past") != "0":

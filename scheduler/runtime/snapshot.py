@@ -40,6 +40,11 @@ def snapshot(owner: Owner, models_max: int, jobs_beat: float | None = None) -> S
             for name, spec in sorted(owner.offer.specs.items())
             if (devices := owner.figures.of(spec)) is not None
         },
+        problems={
+            name: spec.problem
+            for name, spec in sorted(owner.offer.specs.items())
+            if spec.problem and name not in owner.offer.trials
+        },
         jobs_ago=None if jobs_beat is None else max(0.0, now - jobs_beat),
     )
 

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from models_registry.admin.live import saved_told
+from models_registry.admin.live import badges, saved_told
 from models_registry.models import Preset
 from models_registry.ports import PresetStatus, Running
 from scheduler.models import DecisionRecord
@@ -61,6 +61,15 @@ def test_a_status_says_how_the_child_of_a_failed_load_ended(
     status = statuses_of(SnapshotState(1, 0, 4, False, [], [], [failure]))["a"]
 
     assert (status.failure, status.exit) == ("failed_to_load: words", told)
+
+
+def test_what_cannot_be_started_says_so_beside_its_state() -> None:
+    why = {"a": "its file cannot be read"}
+
+    status = statuses_of(SnapshotState(1, 0, 4, False, [], [], [], problems=why))["a"]
+
+    assert (status.state, status.problem) == ("unloaded", "its file cannot be read")
+    assert "cannot be started" in badges(status)
 
 
 def test_a_status_tells_of_every_instance_where_it_is_and_what_it_takes() -> None:

@@ -82,6 +82,15 @@ def test_a_failure_is_told_with_the_last_words_and_when_it_is_tried_again():
     ]
 
 
+def test_what_cannot_be_started_is_told_with_the_reason():
+    problems = {"a": "its file cannot be read:\nit is cut off"}
+
+    assert status_lines(snapshot(problems=problems), [])[2:] == [
+        "CANNOT BE STARTED  WHY",
+        "a                  its file cannot be read: it is cut off",
+    ]
+
+
 def test_presets_on_remote_servers_are_told_with_their_requests():
     remotes = [RemoteState("far", 2, 16, 0.5), RemoteState("new", 0, 1)]
 

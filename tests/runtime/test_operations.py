@@ -11,6 +11,7 @@ from scheduler.core.planner import Planner
 from scheduler.core.values import Config, Kind, Priority
 from scheduler.protocol import Fit, FitAnswer, Keep, Ladder, OwnNames, Refused, Unload
 from scheduler.runtime.record import Decided
+from scheduler.runtime.snapshot import snapshot
 
 from .standing_in import preset, staged, until
 
@@ -79,6 +80,7 @@ async def test_a_preset_that_cannot_be_started_is_refused_with_its_problem():
 
         assert refusal.code == "preset_invalid"
         assert "--colour is no option" in refusal.message
+        assert snapshot(stage.owner, 1).problems == {"a": "--colour is no option"}
 
 
 async def test_a_missing_model_file_is_refused_and_evicts_nobody(tmp_path):

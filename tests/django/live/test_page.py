@@ -148,12 +148,13 @@ def test_how_fast_models_answer_is_told_of_their_streamed_answers(
 ) -> None:
     busy(scheduler)
     recorded(
-        a_request(record="1", preset=LOADED.preset, answered=90, first_token=1.0, duration=4.0),
+        a_request(record="1", preset=LOADED.preset, answered=91, first_token=1.0, duration=4.0),
         a_request(record="2", preset=LOADED.preset, answered=10, first_token=1.0, duration=3.0),
+        a_request(record="0", preset=LOADED.preset, answered=1, first_token=1.0, duration=1.001),
         a_request(record="3", preset=LOADED.preset, answered=999, first_token=None, duration=1.0),
     )
 
-    assert "<dd>20.0</dd>" in text(admin_client)
+    assert "<dd>19.8</dd>" in text(admin_client)
 
 
 def test_the_timeline_is_left_out_where_nothing_new_is_in_it(

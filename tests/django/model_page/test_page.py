@@ -125,6 +125,19 @@ def test_why_its_last_load_failed_stands_first(
     assert "another" not in page
 
 
+def test_what_cannot_be_started_says_why(
+    admin_client: Client, scheduler: StandInScheduler, preset: Preset
+) -> None:
+    why = {preset.name: "its file cannot be read: it is cut off", "another": "else"}
+    scheduler.snapshot = SnapshotState(1, 0, 4, False, [], [], [], problems=why)
+
+    page = text(admin_client, url(preset, "parts/"))
+
+    assert "It cannot be started" in page
+    assert "its file cannot be read: it is cut off" in page
+    assert "else" not in page
+
+
 def test_memory_is_shown_as_predicted_and_as_reported(admin_client: Client, preset: Preset) -> None:
     a_run(preset, 0, predicted={"CUDA0": 900 * MIB, "Host": 90 * MIB}, actual={"CUDA0": 850 * MIB})
 
