@@ -3,7 +3,7 @@
 ARGS ?=
 PYTHON := .venv/bin/python
 
-.PHONY: help serve engine test check format bench setup setup-dev lock audit licences sbom
+.PHONY: help serve engine test check format bench setup setup-dev lock audit licences sbom screenshots
 
 help:
 	@echo "make serve   set up, then serve at http://127.0.0.1:8080 (more options: make serve ARGS='--port 9000')"
@@ -14,6 +14,7 @@ help:
 	@echo "make lock    locks/ anew, after a change of requirements*.txt (ARGS=--upgrade: the newest of the rest)"
 	@echo "make audit   known holes in what is locked (ARGS=--strict: fails where nobody can be asked)"
 	@echo "make licences  docs/licences.md anew"
+	@echo "make screenshots  the documents' pictures of the pages anew, docs/images"
 	@echo "make sbom    the bill of materials, var/sbom.json"
 	@echo "make bench   the measurements behind the speed claims, into benchmarks/results.md (20 minutes; ARGS=swap_time for one)"
 
@@ -60,6 +61,9 @@ licences: setup-dev
 
 sbom: setup-dev
 	@$(PYTHON) -m scripts.sbom
+
+screenshots: setup-dev
+	$(PYTHON) -m scripts.screenshots
 
 bench: setup-dev
 	$(PYTHON) -m benchmarks $(ARGS)

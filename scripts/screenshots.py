@@ -115,6 +115,7 @@ def _pictures(desk: Desk) -> None:
         page.goto(address)
         page.wait_for_timeout(1500)
         _shot(page, name)
+    _preset_form(page, desk.gateway)
     _playground(desk)
 
 
@@ -124,11 +125,22 @@ def _addresses(running: Gateway) -> dict[str, str]:
     return {
         "presets": "/admin/models_registry/preset/",
         "model": f"/admin/model/{real}/",
-        "model-failed": f"/admin/model/{broken}/",
-        "preset-form": f"/admin/models_registry/preset/{real}/change/",
+        "model-broken": f"/admin/model/{broken}/",
         "usage": "/admin/proxy/usageday/?period=week",
         "connect": "/account/connect/",
     }
+
+
+def _preset_form(page: Page, running: Gateway) -> None:
+    """With a context that is not saved."""
+    told = running.manage("shell", "--no-imports", "-c", PRESETS)
+    page.goto(f"/admin/models_registry/preset/{told.stdout.split()[0]}/change/")
+    page.get_by_label("Context", exact=True).fill("2048")
+    page.wait_for_timeout(3000)
+    page.locator("#corral-fitting").scroll_into_view_if_needed()
+    page.evaluate("document.querySelector('#corral-fitting').scrollIntoView({block: 'start'})")
+    page.wait_for_timeout(500)
+    _shot(page, "preset-form")
 
 
 def _playground(desk: Desk) -> None:

@@ -10,7 +10,16 @@ from bisect import insort
 from collections import OrderedDict
 from itertools import islice
 
-from .limit_values import WINDOW_SECONDS, Left, Limit, Measure, Moment, Short, month_of
+from .limit_values import (
+    WINDOW_SECONDS,
+    Left,
+    Limit,
+    Measure,
+    Moment,
+    Short,
+    month_of,
+    still_counts,
+)
 
 SOON_SECONDS = 1.0
 """What they are told who only wait for others to end: nobody knows when that is."""
@@ -47,12 +56,11 @@ class Counter:
 
     def forget(self, now: float) -> None:
         """What is older than the window."""
-        begin = now - WINDOW_SECONDS
-        while self._requests and next(iter(self._requests.values())) <= begin:
+        while self._requests and still_counts(next(iter(self._requests.values())), now) <= 0:
             self._requests.popitem(last=False)
         past = 0
         for since, tokens in self._spent:
-            if since > begin:
+            if still_counts(since, now) > 0:
                 break
             past += 1
             self._spent_sum -= tokens
@@ -87,7 +95,7 @@ class Counter:
         seconds: float | None = None
         if most:
             last_to_go = next(islice(self._requests.values(), used - most, None))
-            seconds = last_to_go + WINDOW_SECONDS - now
+            seconds = still_counts(last_to_go, now)
         return Short(limit, Measure.REQUESTS, most, used, 1, seconds)
 
     def _short_of_slots(self, limit: Limit) -> Short | None:
@@ -107,7 +115,7 @@ class Counter:
         for since, spent in self._spent:
             over -= spent
             if over <= 0:
-                seconds = since + WINDOW_SECONDS - now
+                seconds = still_counts(since, now)
                 return Short(limit, Measure.TOKENS, most, used, tokens, seconds)
         return Short(limit, Measure.TOKENS, most, used, tokens, SOON_SECONDS, under_way=True)
 
@@ -146,7 +154,7 @@ class Counter:
 
     def spend(self, limit: Limit, tokens: int, day: str, since: float, now: float) -> None:
         """It came in at `since` on `day`, and used so many tokens."""
-        if limit.tokens is not None and since > now - WINDOW_SECONDS and tokens:
+        if limit.tokens is not None and tokens and still_counts(since, now) > 0:
             insort(self._spent, (since, tokens))
             self._spent_sum += tokens
         for period in _periods(limit, day):
@@ -165,13 +173,13 @@ class Counter:
         """Seconds until none of its requests counts any more, if none comes."""
         if not self._requests:
             return 0.0
-        return next(reversed(self._requests.values())) + WINDOW_SECONDS - now
+        return still_counts(next(reversed(self._requests.values())), now)
 
     def tokens_reset(self, now: float) -> float:
         """The same of the minute's tokens; of those under way nobody knows their end."""
         if self.held:
             return WINDOW_SECONDS
-        return self._spent[-1][0] + WINDOW_SECONDS - now if self._spent else 0.0
+        return still_counts(self._spent[-1][0], now) if self._spent else 0.0
 
     def held_on(self, period: str) -> int:
         """Tokens that those under way have reserved of a day's or a month's."""

@@ -10,6 +10,12 @@ WINDOW_SECONDS = 60.0
 """Of "a minute": any sixty seconds, not those of a clock's minute."""
 
 
+def still_counts(since: float, now: float) -> float:
+    """Seconds for which what came in then is still in the window; 0 or less: it no longer is. Asked
+    in one way alone, or rounding would have what is to wait for 0 seconds."""
+    return since + WINDOW_SECONDS - now
+
+
 class Measure(StrEnum):
     """What a limit is a limit of."""
 

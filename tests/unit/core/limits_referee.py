@@ -34,7 +34,7 @@ class Referee:
 
     def requests(self, counter: str, now: float) -> int:
         return sum(
-            each.counts_as_request and each.began > now - WINDOW_SECONDS
+            each.counts_as_request and each.began + WINDOW_SECONDS - now > 0
             for each in self.of(counter)
         )
 
@@ -47,8 +47,8 @@ class Referee:
             if each.ended is None:
                 total += each.reserved
                 continue
-            total += each.used if each.began > now - WINDOW_SECONDS else 0
-            total += each.beyond if each.ended > now - WINDOW_SECONDS else 0
+            total += each.used if each.began + WINDOW_SECONDS - now > 0 else 0
+            total += each.beyond if each.ended + WINDOW_SECONDS - now > 0 else 0
         return total
 
     def in_period(self, counter: str, period: str) -> int:

@@ -125,7 +125,7 @@ class LimitsWorld:
         if not self.left:
             return
         came = self.left.pop()
-        counted = came.counts_as_request and came.began > self.now - WINDOW_SECONDS
+        counted = came.counts_as_request and came.began + WINDOW_SECONDS - self.now > 0
         self.last += 1
         self._comes(came.id, came.limits, came.reserved, counted=counted)
 

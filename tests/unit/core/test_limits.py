@@ -56,6 +56,17 @@ def test_the_wait_that_is_told_is_the_exact_one():
     assert desk.comes() is not None
 
 
+@pytest.mark.parametrize("figures", [{"requests": 1}, {"tokens": 10}])
+def test_nobody_waits_for_nothing_however_a_minute_is_rounded(figures):
+    desk = Desk(**figures)
+    desk.now = 19.8
+    assert desk.comes(tokens=10) is None
+    desk.ends(1)
+    desk.now = 79.8  # 19.8 > 79.8 - 60, and 19.8 + 60 - 79.8 is 0
+
+    assert desk.comes(tokens=10) is None
+
+
 def test_those_who_are_refused_count_nowhere():
     desk = Desk(requests=1)
     desk.comes()
