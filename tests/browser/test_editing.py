@@ -40,8 +40,9 @@ def test_what_the_engine_would_refuse_is_refused_at_its_field(desk: Desk) -> Non
     save(page)
 
     expect(page.get_by_text("Please correct the errors below.")).to_be_visible()
-    expect(page.get_by_text("cache-type-k: takes one of")).to_be_visible()
-    expect(page.get_by_text("it would let the child listen elsewhere")).to_be_visible()
+    refused = page.locator("#id_cache_type_k_error")
+    expect(refused.get_by_text("cache-type-k: takes one of")).to_be_visible()
+    expect(page.get_by_text("it would let the child listen elsewhere").first).to_be_visible()
     expect(page.get_by_label("K cache type")).to_have_value("q9_9")
 
 
@@ -82,7 +83,8 @@ def test_a_presets_policy_can_be_edited_on_a_telephone(desk: Desk) -> None:
     stay.fill("20")
     wait.fill("10")
     save(page)
-    expect(page.get_by_text("20 is more than max wait, 10: lower it")).to_be_visible()
+    refused = page.locator("#id_min_residency_error")
+    expect(refused.get_by_text("20 is more than max wait, 10: lower it")).to_be_visible()
     wider = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
     stay.fill("10")
     page.get_by_label("Keep alive").fill("-1")

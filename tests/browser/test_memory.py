@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.browsing import Desk, open_preset
+from tests.support.gateway import Gateway
 from tests.support.polling import eventually
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
+TRIED = """
+from models_registry.models import Preset
+like = Preset.objects.get(name="gamma").model_file
+Preset.objects.create(name="to-try", model_file=like)
+"""
+GONE = """
+from models_registry.models import Preset
+Preset.objects.get(name="to-try").delete()
+"""
 AS_IT_STANDS = "For the form as it stands; nothing of it is saved."
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nobody_elses(running: Gateway) -> Iterator[None]:
+    """A preset that no other test has edited."""
+    running.django(TRIED)
+    yield
+    running.django(GONE)
 
 
 def test_an_edit_is_asked_about_and_what_runs_is_on_the_page_of_devices(desk: Desk) -> None:
@@ -37,7 +57,7 @@ def test_an_edit_is_asked_about_and_what_runs_is_on_the_page_of_devices(desk: De
 
 def test_the_slider_shows_memory_at_once_and_writes_the_context(desk: Desk) -> None:
     page = desk.logged_in()
-    open_preset(page, "gamma")
+    open_preset(page, "to-try")
     expect(page.get_by_text(AS_IT_STANDS)).to_be_visible()
     slider = page.get_by_label("Context against memory")
     field = page.get_by_label("Context", exact=True)
@@ -71,7 +91,7 @@ def asked_of(page: Page) -> list[str]:
 
 def test_an_edited_preset_is_tried_and_nothing_is_left_of_it(desk: Desk) -> None:
     page = desk.logged_in()
-    open_preset(page, "gamma")
+    open_preset(page, "to-try")
     page.get_by_label("Context", exact=True).fill("768")
     trial = page.get_by_role("region", name="Try it")
 
