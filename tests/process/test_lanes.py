@@ -29,6 +29,7 @@ def run(tmp_path, monkeypatch):
     """Runs one lane with that source, in a folder of its own, and gives what `main` gives."""
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -q -p no:cacheprovider\n")
     (tmp_path / "test_quiet.py").write_text(PASSES)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # a second of imports each time
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     monkeypatch.setattr(lanes, "ROOT", tmp_path)
     monkeypatch.setattr(lanes, "LANES", {"one": ["test_lane.py"]})
