@@ -43,7 +43,7 @@ def main() -> None:
         }
         models = folder / "models"
         _models(models)
-        options = ["--models-max", "2", "-c", "4096"]
+        options = ["--models-max", "2"]
         with gateway(folder, args=options, models={}, models_dir=models) as running:
             running.django(ACCOUNTS)
             _use(running)
