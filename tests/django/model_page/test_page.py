@@ -136,6 +136,7 @@ def test_what_cannot_be_started_says_why(
     assert "It cannot be started" in page
     assert "its file cannot be read: it is cut off" in page
     assert "else" not in page
+    assert "A request for it loads it" not in page
 
 
 def test_memory_is_shown_as_predicted_and_as_reported(admin_client: Client, preset: Preset) -> None:
