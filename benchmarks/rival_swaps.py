@@ -17,6 +17,7 @@ from benchmarks.frame import Scope, Subject, rounds_of, say, spread, table
 from benchmarks.rivals import rivals
 from benchmarks.subjects import ChildCommand, corral, llama_cpp_router
 from benchmarks.swap_time import IDLE_SECONDS, Child, first_token
+from scheduler.runtime.page_cache import is_cached
 from tests.support.gateway import Gateway
 
 HEADING = "A swap beside the rivals"
@@ -161,18 +162,11 @@ def drop(path: Path) -> None:
     try:
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         size = os.fstat(descriptor).st_size
-        kept = sum(_is_cached(descriptor, size * probe // PROBES) for probe in range(PROBES))
+        probes = [size * probe // PROBES for probe in range(PROBES)]
+        kept = sum(is_cached(descriptor, at) is not False for at in probes)
         assert kept < PROBES / 20, f"{kept} of {PROBES} probed pages of {path} stay in the cache"
     finally:
         os.close(descriptor)
-
-
-def _is_cached(descriptor: int, at: int) -> bool:
-    try:
-        os.preadv(descriptor, [bytearray(1)], at, os.RWF_NOWAIT)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _note(figures: dict[str, list[float]], measured: dict[str, float]) -> None:

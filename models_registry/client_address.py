@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from django.conf import settings
 from django.http import HttpRequest
@@ -31,12 +31,19 @@ def address_behind(peer: str, forwarded: str) -> str | None:
     way = [peer, *reversed(forwarded.split(","))]
     proxies = settings.CORRAL_TRUSTED_PROXIES
     for said in way:
-        try:
-            address = ip_address(said.strip())
-        except ValueError:
+        address = plain_address(said.strip())
+        if address is None:
             return None
-        if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-            address = address.ipv4_mapped
         if not any(address in network for network in proxies):
             return str(address)
     return None
+
+
+def plain_address(text: str) -> IPv4Address | IPv6Address | None:
+    """An IPv4 address written as an IPv6 one is what it stands for; None for what is no address."""
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address

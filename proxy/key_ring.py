@@ -84,10 +84,7 @@ class KeyRing:
         match = FORMAT.fullmatch(key)
         if match is not None:
             public_id, secret = match[1].decode(), match[2]
-            known = self._table.keys.get(public_id)
-            age = time.monotonic() - self._table.looked_at
-            if known is None or age > CACHE_SECONDS:
-                known = await self._newer(public_id, known if age < STALE_SECONDS else None)
+            known = await self._known(public_id)
             if self._fits(known, secret):
                 table = self._table
                 if table.keys.get(public_id) is known:
@@ -136,14 +133,19 @@ class KeyRing:
 
     async def _of_session(self, public_id: str) -> Caller:
         """Of a key without a text, whose owner is known otherwise. Raises Refused."""
-        known = self._table.keys.get(public_id)
-        age = time.monotonic() - self._table.looked_at
-        if known is None or age > CACHE_SECONDS:
-            known = await self._newer(public_id, known if age < STALE_SECONDS else None)
+        known = await self._known(public_id)
         if known is NOBODY or _expired(known):
             raise Refused("permission_denied", "The playground is closed to you in this team.")
         self._last_uses.note(public_id)
         return self._table.limits.of(known.caller)
+
+    async def _known(self, public_id: str) -> Known:
+        """By the last look, or a new one. Raises Refused."""
+        known = self._table.keys.get(public_id)
+        age = time.monotonic() - self._table.looked_at
+        if known is None or age > CACHE_SECONDS:
+            return await self._newer(public_id, known if age < STALE_SECONDS else None)
+        return known
 
     def _fits(self, known: Known, secret: bytes) -> bool:
         """Takes the same time for a wrong id and a wrong secret."""

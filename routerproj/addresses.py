@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 from functools import lru_cache
-from ipaddress import IPv6Address, ip_address, ip_network
+from ipaddress import IPv6Address, ip_network
 
-from models_registry.client_address import Network
+from models_registry.client_address import Network, plain_address
 
 HOUSE_BITS = 64
 """Of an IPv6 address: whoever has one has the whole network of it."""
@@ -41,13 +41,8 @@ class Addresses:
 @lru_cache(4096)
 def house_of(address: str) -> str:
     """What an address is counted under; empty for this machine's own, and for what is none."""
-    try:
-        found = ip_address(address)
-    except ValueError:
-        return ""
-    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
-        found = found.ipv4_mapped
-    if found.is_loopback:
+    found = plain_address(address)
+    if found is None or found.is_loopback:
         return ""
     if isinstance(found, IPv6Address):
         return str(ip_network((int(found), HOUSE_BITS), strict=False))
@@ -55,10 +50,5 @@ def house_of(address: str) -> str:
 
 
 def is_proxy(address: str, proxies: Collection[Network]) -> bool:
-    try:
-        found = ip_address(address)
-    except ValueError:
-        return False
-    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
-        found = found.ipv4_mapped
-    return any(found in network for network in proxies)
+    found = plain_address(address)
+    return found is not None and any(found in network for network in proxies)

@@ -7,23 +7,19 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from functools import partial
-from importlib import import_module
 from io import BytesIO
 from typing import Any
 
-from channels.db import database_sync_to_async
 from django.conf import settings
-from django.contrib.auth import get_user
 from django.core.handlers.asgi import ASGIRequest
-from django.db import Error as DatabaseError
 from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import CsrfViewMiddleware
 
 from models_registry.audit.actors import acting
 from models_registry.audit.requests import occasion_of
-from proxy.account.second_factor import awaits
 from proxy.playground.session_keys import SESSION, AskKey, session_key
 from routerproj import guard_rules as rules
+from routerproj.socket_sessions import asked, logged_in
 from scheduler.protocol import Refused
 
 _PATH = re.compile(
@@ -41,28 +37,20 @@ def carried(scope: Any, hosts: Collection[str]) -> dict[str, Any] | None:
     if found is None:
         return None
     path = found[2]
-    asked: AskKey = partial(_key, scope, int(found[1]), hosts)
-    return {**scope, "path": path, "raw_path": path.encode(), "query_string": b"", SESSION: asked}
+    ask: AskKey = partial(_key, scope, int(found[1]), hosts)
+    return {**scope, "path": path, "raw_path": path.encode(), "query_string": b"", SESSION: ask}
 
 
 async def _key(scope: Any, team: int, hosts: Collection[str]) -> str:
     """Raises Refused."""
     rules.check_host(scope, hosts)
-    try:
-        public_id: str = await database_sync_to_async(_of_session)(scope, team)
-    except DatabaseError as error:
-        raise Refused(
-            "auth_unavailable", "Who asks cannot be checked at the moment.", retry_after_seconds=1.0
-        ) from error
-    return public_id
+    return await asked(_of_session, scope, team)
 
 
 def _of_session(scope: Any, team: int) -> str:
     request = ASGIRequest(scope, BytesIO())
-    key = request.COOKIES.get(settings.SESSION_COOKIE_NAME)
-    request.session = import_module(settings.SESSION_ENGINE).SessionStore(key)
-    request.user = user = get_user(request)
-    if not user.is_authenticated or awaits(user, request.session):
+    user = logged_in(request, request.COOKIES.get(settings.SESSION_COOKIE_NAME))
+    if user is None:
         raise Refused("invalid_api_key", "You are not logged in any more: log in again.")
     if _is_forged(request):
         raise Refused(

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from http.cookies import CookieError, SimpleCookie
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from channels.db import database_sync_to_async
 from django.conf import settings
@@ -20,6 +20,8 @@ from proxy.account.second_factor import awaits
 from routerproj import guard_rules as rules
 from scheduler.protocol import Refused
 
+T = TypeVar("T")
+
 
 async def person_of(
     scope: Any, hosts: Collection[str], may: Callable[[User], bool] = lambda person: True
@@ -31,13 +33,27 @@ async def person_of(
     ours = plain or rules.is_own_origin(scope)
     if not (session and ours and rules.host_allowed(host, hosts)):
         return None
+    return await asked(_staff_name, session, may)
+
+
+async def asked(call: Callable[..., T], *arguments: Any) -> T:
+    """What it says, in a thread. Raises Refused when the database fails."""
     try:
-        name: str | None = await database_sync_to_async(_staff_name)(session, may)
+        answer: T = await database_sync_to_async(call)(*arguments)
     except DatabaseError as error:
         raise Refused(
             "auth_unavailable", "Who asks cannot be checked at the moment.", retry_after_seconds=1.0
         ) from error
-    return name
+    return answer
+
+
+def logged_in(request: HttpRequest, session_key: str | None) -> User | None:
+    """Whose session it is; nobody's while a second factor is awaited. The request has it then."""
+    request.session = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
+    request.user = user = get_user(request)
+    if isinstance(user, AnonymousUser) or awaits(user, request.session):
+        return None
+    return user
 
 
 def _session_key(cookies: bytes) -> str:
@@ -49,14 +65,8 @@ def _session_key(cookies: bytes) -> str:
 
 
 def _staff_name(session_key: str, may: Callable[[User], bool]) -> str | None:
-    request = HttpRequest()
-    request.session = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
-    user = get_user(request)
-    if isinstance(user, AnonymousUser) or not (user.is_active and user.is_staff):
-        return None
-    if awaits(user, request.session):
-        return None
-    if not may(user):
+    user = logged_in(HttpRequest(), session_key)
+    if user is None or not (user.is_active and user.is_staff and may(user)):
         return None
     name: str = user.get_username()
     return name

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.urls import reverse_lazy
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 
+from proxy.account.pages import logged_in
 from proxy.members import memberships_of
 from scheduler.describing import explained
 from scheduler.live_page.words import holdup_words, lasting
@@ -15,7 +14,7 @@ from scheduler.protocol import Explained, Refused
 
 
 @never_cache
-@login_required(login_url=reverse_lazy("account:login"))
+@logged_in
 def waiting(request: HttpRequest, request_id: str) -> HttpResponse:
     """`told` is empty for what neither waits nor is answered; and for what is not of a team of
     theirs, as if it were not there."""

@@ -71,8 +71,12 @@ def preset_folder(logs: Path, preset: str) -> Path:
 
 
 def run_path(logs: Path, preset: str, started_at: datetime, instance: int) -> Path:
-    stamp = started_at.astimezone(UTC).strftime(_FORMAT)
-    return preset_folder(logs, preset) / f"{stamp}-{instance}.log"
+    return preset_folder(logs, preset) / f"{stamp(started_at)}-{instance}.log"
+
+
+def stamp(started_at: datetime) -> str:
+    """By which a run is named and asked for."""
+    return started_at.astimezone(UTC).strftime(_FORMAT)
 
 
 def runs_in(folder: Path) -> list[RunLog]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from django.utils import timezone
@@ -27,7 +27,7 @@ class Run:
     @property
     def key(self) -> str:
         """By which it is asked for."""
-        return f"{self.started_at.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}"
+        return run_logs.stamp(self.started_at)
 
     @property
     def is_over(self) -> bool:

@@ -26,8 +26,8 @@ from django.views.decorators.http import require_POST
 
 from proxy.account import second_factor as factor
 from proxy.account.forms import CodeForm, OwnPasswordForm
+from proxy.account.pages import logged_in
 from proxy.account.sessions import end_sessions_of
-from proxy.account.views import own_page
 
 WRONG = gettext_lazy(
     "That is no code of yours at this moment. Codes of the app are good for half a minute, once."
@@ -35,14 +35,14 @@ WRONG = gettext_lazy(
 
 
 @never_cache
-@own_page
+@logged_in
 def home(request: HttpRequest) -> HttpResponse:
     return _page(request)
 
 
 @never_cache
 @require_POST
-@own_page
+@logged_in
 def check(request: HttpRequest) -> HttpResponse:
     """A code opens this session."""
     if factor.awaits(_user(request), request.session):
@@ -55,7 +55,7 @@ def check(request: HttpRequest) -> HttpResponse:
 
 @never_cache
 @require_POST
-@own_page
+@logged_in
 def start(request: HttpRequest) -> HttpResponse:
     """Show a new secret, to who knows the password (and has shown the factor that it replaces)."""
     user = _user(request)
@@ -70,7 +70,7 @@ def start(request: HttpRequest) -> HttpResponse:
 
 @never_cache
 @require_POST
-@own_page
+@logged_in
 def confirm(request: HttpRequest) -> HttpResponse:
     """The first code of a new secret puts it in force, and other sessions have to log in anew."""
     user = _user(request)
@@ -90,7 +90,7 @@ def confirm(request: HttpRequest) -> HttpResponse:
 
 @never_cache
 @require_POST
-@own_page
+@logged_in
 def recovery(request: HttpRequest) -> HttpResponse:
     if (refusal := _without_code(request)) is not None:
         return refusal
@@ -99,7 +99,7 @@ def recovery(request: HttpRequest) -> HttpResponse:
 
 @never_cache
 @require_POST
-@own_page
+@logged_in
 def give_up(request: HttpRequest) -> HttpResponse:
     user = _user(request)
     if factor.required(user):

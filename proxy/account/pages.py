@@ -6,9 +6,13 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.urls import reverse_lazy
 from django.utils.cache import add_never_cache_headers
+
+logged_in = login_required(login_url=reverse_lazy("account:login"))
 
 
 def own_page(

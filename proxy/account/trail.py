@@ -17,7 +17,7 @@ from django.views.decorators.http import require_GET
 
 from models_registry.audit.searching import ACTIONS, Search
 from models_registry.models import AuditRecord
-from proxy.account.views import own_page
+from proxy.account.pages import logged_in
 from proxy.members import teams_led_by
 
 ROWS_PER_PAGE = 50
@@ -28,7 +28,7 @@ LONGEST_SHOWN = 120
 
 @never_cache
 @require_GET
-@own_page
+@logged_in
 def trail(request: HttpRequest) -> HttpResponse:
     """The same records as the management API gives their leads."""
     assert isinstance(request.user, User)  # login_required lets nobody else in

@@ -9,14 +9,14 @@ from django.template.response import TemplateResponse
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 
-from proxy.account.views import own_page
+from proxy.account.pages import logged_in
 from proxy.models import Team
 from proxy.usage_pages.askers import sight_of_person
 from proxy.usage_pages.page import Wish, usage_page
 
 
 @never_cache
-@own_page
+@logged_in
 def usage(request: HttpRequest) -> HttpResponse:
     assert isinstance(request.user, User)  # login_required lets nobody else in
     sight = sight_of_person(request.user)

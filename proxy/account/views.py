@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.contrib.auth import views as auth
-from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
@@ -25,6 +24,7 @@ from django.views.decorators.http import require_POST
 from models_registry.access import Asker
 from models_registry.errors import ManagementRefused
 from proxy.account.forms import ContentForm, KeyForm
+from proxy.account.pages import logged_in
 from proxy.account.second_factor import wanted
 from proxy.content.switching import switch_content
 from proxy.editing import keep_new, revoke_key
@@ -43,9 +43,7 @@ if TYPE_CHECKING:  # unfold has no stubs
 else:
     from unfold.forms import AdminOwnPasswordChangeForm, AuthenticationForm
 
-LOGIN = reverse_lazy("account:login")
 KEYS_PER_PAGE = 50
-own_page = login_required(login_url=LOGIN)
 
 
 class AnyonesLogin(AuthenticationForm):
@@ -82,7 +80,7 @@ class Password(auth.PasswordChangeView):
 
 
 @never_cache
-@own_page
+@logged_in
 def home(request: HttpRequest) -> HttpResponse:
     """GET: one's keys, and a form for a new one. POST: make it, and show it this once."""
     user = _user(request)
@@ -99,7 +97,7 @@ def home(request: HttpRequest) -> HttpResponse:
 
 @never_cache
 @require_POST
-@own_page
+@logged_in
 def rotate(request: HttpRequest, public_id: str) -> HttpResponse:
     """One's own key, or a service's of a team that one leads: who rotates gets the key's text."""
     user = _user(request)
@@ -116,7 +114,7 @@ def rotate(request: HttpRequest, public_id: str) -> HttpResponse:
 
 
 @require_POST
-@own_page
+@logged_in
 def revoke(request: HttpRequest, public_id: str) -> HttpResponse:
     """One's own key, or any of a team that one leads."""
     user = _user(request)
@@ -125,7 +123,7 @@ def revoke(request: HttpRequest, public_id: str) -> HttpResponse:
 
 
 @require_POST
-@own_page
+@logged_in
 def switch_team_content(request: HttpRequest, id: int) -> HttpResponse:
     """Of a team that one leads: its prompts and answers are stored from now on, or not."""
     user = _user(request)

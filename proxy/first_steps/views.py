@@ -5,26 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
-from django.urls import reverse, reverse_lazy
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
 from models_registry.access import Asker
-from proxy.account.pages import own_page
+from proxy.account.pages import logged_in, own_page
 from proxy.editing import keep_new
 from proxy.first_steps.clients import clients
 from proxy.first_steps.steps import models_for, steps_of
 from proxy.members import add_member, members
 from proxy.models import DEFAULT_TEAM, ApiKey, Membership
 from proxy.scopes import USUAL
-
-logged_in = login_required(login_url=reverse_lazy("account:login"))
 
 NO_KEY = "ck_…"
 SUGGESTED = (

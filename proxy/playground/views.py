@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
-from django.urls import reverse, reverse_lazy
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from proxy.account.pages import own_page
+from proxy.account.pages import logged_in, own_page
 from proxy.members import members
 from proxy.models import Team
 from proxy.playground.words import words
 
 
-@login_required(login_url=reverse_lazy("account:login"))
+@logged_in
 def page(request: HttpRequest) -> HttpResponse:
     user = request.user
     assert isinstance(user, User)

@@ -21,6 +21,8 @@ from models_registry.launch import LaunchSpec
 from models_registry.naming import shard_names
 from scheduler.core.sizes import HOST
 
+from .page_cache import is_cached
+
 if TYPE_CHECKING:
     from .owner import Owner
 
@@ -48,13 +50,7 @@ def fetch(path: Path, begin: int, size: int) -> None:
 
 def _is_there(descriptor: int, begin: int, size: int) -> bool:
     """Judged by its first and its last byte."""
-    byte = bytearray(1)
-    try:
-        for at in (begin, begin + size - 1):
-            os.preadv(descriptor, [byte], at, os.RWF_NOWAIT)
-    except OSError:  # EAGAIN; or the file system cannot tell
-        return False
-    return True
+    return all(is_cached(descriptor, at) for at in (begin, begin + size - 1))
 
 
 def host_room(owner: Owner) -> int:

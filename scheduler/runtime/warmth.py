@@ -5,7 +5,6 @@ Looked at in a thread, while the child is being started: a disk that does not an
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from models_registry.launch import LaunchSpec
 
+from .page_cache import is_cached
 from .read_ahead import is_mapped, paths_of
 from .record import Cached, Entry, Record, Started
 
@@ -64,7 +64,7 @@ def share_in_memory(paths: list[Path]) -> float | None:
         try:
             count = max(1, SAMPLES * size // whole) if size else 0
             for number in range(count):
-                found = _is_in_memory(descriptor, size * (2 * number + 1) // (2 * count))
+                found = is_cached(descriptor, size * (2 * number + 1) // (2 * count))
                 if found is None:
                     return None
                 looked += 1
@@ -72,16 +72,3 @@ def share_in_memory(paths: list[Path]) -> float | None:
         finally:
             os.close(descriptor)
     return there / looked if looked else None
-
-
-def _is_in_memory(descriptor: int, at: int) -> bool | None:
-    """The byte there."""
-    try:
-        os.preadv(descriptor, [bytearray(1)], at, os.RWF_NOWAIT)
-    except OSError as failure:
-        if failure.errno == errno.EAGAIN:
-            return False
-        if failure.errno == errno.EOPNOTSUPP:
-            return None
-        raise
-    return True
