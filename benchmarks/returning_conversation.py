@@ -24,6 +24,8 @@ TOKENS = 1500
 TENANTS = 3
 RETURNS = 7
 """Of each tenant's conversation, in a round: five rounds are 105 evictions."""
+IN_COMMON = 5
+"""Tokens at the beginning of two stories that may happen to be the same: digits."""
 ANSWER_TOKENS = 8
 JUDGED = "smollm2"
 """To read is next to nothing for the tiny one."""
@@ -120,7 +122,7 @@ def _turn(running: Gateway, talk: Conversation, *, is_first: bool) -> None:
     timings, text = answer.json["timings"], answer.json["choices"][0]["text"]
     seconds = timings["prompt_ms"] / 1000
     if is_first:
-        assert timings["cache_n"] == 0, timings
+        assert timings["cache_n"] <= IN_COMMON, timings
         talk.whole = seconds
     else:
         restored = [_RESTORED.search(line) for line in running.output[lines:]]
@@ -141,7 +143,7 @@ def _body(prompt: str) -> dict[str, Any]:
 
 
 def _story(running: Gateway, seed: str) -> str:
-    """So many tokens that begin as no other's do."""
+    """So many tokens that begin as no other's do, but for a few."""
     words = ["river", "lamp", "under", "seven", "bright", "stone", "walks", "quiet", "and", "the"]
     drawn = random.Random(seed)
     told = " ".join(

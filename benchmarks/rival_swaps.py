@@ -160,6 +160,7 @@ def drop(path: Path) -> None:
     """Its pages leave the page cache; nobody may have it open. Fails if some stay."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
+        os.fsync(descriptor)  # what is not yet written stays
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         size = os.fstat(descriptor).st_size
         probes = [size * probe // PROBES for probe in range(PROBES)]
