@@ -12,7 +12,8 @@ javascript=tests/e2e/clients/javascript # clients for Node, which the tests run
 stamp=.venv/.corral-setup
 state=$(cat requirements.txt locks/*.txt $javascript/package-lock.json \
     scripts/setup.sh scripts/engine.py | sha256sum | cut -c1-16)
-state="$state ${CORRAL_LLAMA_SERVER:-wheel} ${CMAKE_ARGS:-}"
+cpu=$({ grep -m1 -E '^(flags|Features)' /proc/cpuinfo || uname -m; } | sha256sum | cut -c1-8) # the engine is compiled for it
+state="$state $cpu ${CORRAL_LLAMA_SERVER:-wheel} ${CMAKE_ARGS:-}"
 if [ -x .venv/bin/python ] && grep -qsxF "$want $state" "$stamp"; then
     exit 0
 fi
@@ -66,7 +67,8 @@ if [ -z "${CORRAL_LLAMA_SERVER:-}" ]; then
     wheel=$(.venv/bin/python scripts/engine.py) || fail "the engine could not be built (see above)."
     say "installing the engine"
     locked -r locks/serve.txt
-    pip install -q --no-deps "$wheel"
+    # The same version may be there, built for another CPU
+    pip install -q --no-deps --force-reinstall "$wheel"
     .venv/bin/python scripts/engine.py --check || fail "the engine was built but does not run here."
 else
     say "the engine is CORRAL_LLAMA_SERVER=$CORRAL_LLAMA_SERVER: building none"

@@ -67,7 +67,7 @@ def test_setting_up_installs_nothing_without_its_hash_but_the_wheel_that_it_has_
     bare = [line.strip() for line in lines if re.search(r"\bpip install\b", line)]
 
     assert [line for line in bare if "--require-hashes" not in line] == [
-        'pip install -q --no-deps "$wheel"'
+        'pip install -q --no-deps --force-reinstall "$wheel"'
     ]
     assert [line for line in lines if "npm ci" in line and "--ignore-scripts" in line]
 
