@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .demand import Demand
 from .failures import Failures
 from .instances import Fleet
 from .learned import Learned
@@ -22,6 +23,7 @@ class Books:
         self.queue = WaitQueue(config)
         self.failures = Failures(config)
         self.learned = Learned(self.presets)
+        self.demand = Demand()
         self.shares = Shares(config, self.learned)
         self.order = Order(self.shares, config)
         self.ledger = Ledger(config.returning_seconds)

@@ -46,6 +46,8 @@ class Door:
             self._failures.clear(event.preset)
         weight = event.weight if event.weight > 0 else 1.0
         self._books.shares.arrive(event.tenant, weight)
+        if event.kind in USES:
+            self._books.demand.note(event.preset, now)
         if current is not None and self._is_next(event, current):
             chosen = self._fleet.favourite(event.preset, event.sticky) or current
             return [self._granting.at_once(event, chosen, weight, now)]

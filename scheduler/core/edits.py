@@ -63,6 +63,7 @@ class Edits:
         self._books.kept_apart = any(spec.sharing.restricts for spec in edited.values())
         self._books.growing = tuple(sorted(n for n, spec in edited.items() if spec.replicas > 1))
         self._books.learned.keep_only(edited)
+        self._books.demand.keep_only(edited)
         for instance in self._fleet:
             decisions += self._compare_with_its_preset(instance, now)
         for instance in self._fleet:
@@ -81,6 +82,7 @@ class Edits:
 
     def _follow(self, name: PresetName, renamed_to: PresetName, now: float) -> None:
         """Who waits keeps its place; what failed under the new name before was not this."""
+        self._books.demand.rename(name, renamed_to, now)
         if self._queue.move(name, renamed_to, now):
             self._failures.clear(renamed_to)
 

@@ -22,6 +22,7 @@ class Eviction:
         self._queue = books.queue
         self._order = books.order
         self._learned = books.learned
+        self._demand = books.demand
         self._ledger = books.ledger
 
     # V1: never ------------------------------------------------------------------
@@ -94,8 +95,16 @@ class Eviction:
         if shortage.rivals:
             return self._rivals_and_more(candidates, shortage, now)
         if not shortage.bytes:
-            return [min(candidates, key=eviction_order)]
+            return [min(candidates, key=lambda i: self._order_by_count(i, now))]
         return self.for_memory(candidates, shortage.bytes, now)
+
+    def _order_by_count(self, instance: Instance, now: float) -> tuple[float, ...]:
+        """V2: who will be wanted again the latest, or with `lru` who was used the longest ago."""
+        rank, last_used, number = eviction_order(instance)
+        if self._config.victim_policy is VictimPolicy.LRU:
+            return rank, last_used, number
+        wanted_in = self._demand.wanted_in(instance.preset.name, last_used, now)
+        return rank, -wanted_in, last_used, number
 
     def _rivals_and_more(
         self, candidates: list[Instance], shortage: Shortage, now: float
@@ -159,9 +168,9 @@ class Eviction:
         rank, last_used, number = eviction_order(instance)
         if self._config.victim_policy is VictimPolicy.LRU:
             return rank, last_used, number
-        # What was used a moment ago is likely to be wanted again, and then costs its load.
-        idle = now - last_used + 1.0
-        reload = self._learned.load(instance.preset.name) / idle
+        # The sooner it is wanted again, the sooner its load is paid for once more.
+        preset = instance.preset.name
+        reload = self._learned.load(preset) / (1.0 + self._demand.wanted_in(preset, last_used, now))
         freed = max(1, helps(deficit, self._ledger.frees(instance.id)))
         return rank, reload / freed, last_used, number
 
@@ -172,7 +181,7 @@ def is_unsettled(instance: Instance) -> bool:
 
 
 def eviction_order(instance: Instance) -> tuple[int, float, InstanceId]:
-    """V2: strictly least recently used, within these classes: a load that nobody wants (A3); one
+    """V2: the least recently used, within these classes: a load that nobody wants (A3); one
     that nobody wanted any more when it was done; a replica beside others; a sleeper; an idle one;
     one that works for nobody (only abandoned leases), so that an answer under way is lost last; one
     that holds streams for whom they have not reached yet."""

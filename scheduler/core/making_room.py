@@ -31,6 +31,7 @@ class MakingRoom:
         self._queue = books.queue
         self._order = books.order
         self._ledger = books.ledger
+        self._demand = books.demand
         self._room = room
         self._siting = siting
         self._eviction = eviction
@@ -114,8 +115,10 @@ class MakingRoom:
             self._queue.reserve(entry, victim.id)
             unwanted = victim.state is State.LOADING
             reason = Reason.UNWANTED if unwanted else Reason.EVICTED
+            interval = self._demand.interval(victim.preset.name, now)
             figures = (
                 ("idle_for", round(now - victim.last_used, 3)),
+                *((("asked_every", round(interval, 3)),) if interval is not None else ()),
                 ("loaded_for", round(now - victim.loaded_at, 3) if victim.loaded_at else 0.0),
                 ("waiters", entry.size),
                 *bytes_told("frees", self._ledger.frees(victim.id)),

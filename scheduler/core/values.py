@@ -36,7 +36,8 @@ class Priority(IntEnum):
 
 
 class VictimPolicy(StrEnum):
-    """Who goes for a shortage of memory (V3). A shortage of count is always LRU (V2)."""
+    """Who goes (V2, V3): who was used the longest ago, or who costs least: is wanted again the
+    latest, and where memory is short loads again soonest for the bytes it frees."""
 
     LRU = auto()
     COST = auto()

@@ -118,7 +118,7 @@ def _flat(figures: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 _OF_BYTES = ("needs_", "maps_", "available_", "frees_", "over_", "short_", "granted_")
-_OF_SECONDS = ("idle_for", "loaded_for", "head_for", "free_in", "retry_after")
+_OF_SECONDS = ("idle_for", "asked_every", "loaded_for", "head_for", "free_in", "retry_after")
 
 
 def _figure(name: str, value: Any) -> str:

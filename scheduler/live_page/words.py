@@ -180,6 +180,7 @@ def _end_told(figures: Mapping[str, Any]) -> list[str]:
     told = []
     for name, text in (
         ("idle_for", _("It had been idle for %(time)s")),
+        ("asked_every", _("It had lately been asked for every %(time)s on average")),
         ("loaded_for", _("It had been loaded for %(time)s")),
         ("head_for", _("The other had been the next to load for %(time)s")),
         ("free_in", _("It was thought to be free in %(time)s")),

@@ -4,11 +4,13 @@ are.
 
 from __future__ import annotations
 
+import heapq
 import math
 from bisect import bisect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, islice
+from itertools import count as count_from
 from random import Random
 
 from scheduler.core.values import PresetName
@@ -63,8 +65,26 @@ def zipf(models: int, exponent: float = 1.0) -> list[float]:
 
 
 @dataclass(frozen=True, slots=True)
+class Talk:
+    """A conversation: how many turns it has on average (geometric), and what lies between one
+    turn's request and the next one's (lognormal, by its median and spread), in seconds."""
+
+    turns: float
+    pause: float
+    spread: float = 0.8
+
+    def times(self, begin: float, random: Random) -> Iterator[float]:
+        while True:
+            yield begin
+            if random.random() * self.turns < 1.0:
+                return
+            begin += self.pause * math.exp(random.gauss(0.0, self.spread))
+
+
+@dataclass(frozen=True, slots=True)
 class Stream:
-    """Requests of some tenants for some models; a burst is of one tenant for one model."""
+    """Requests of some tenants for some models; a burst is of one tenant for one model, and so is
+    a talk, of which each request that comes by itself is then the first turn."""
 
     rate: Rate
     models: Sequence[PresetName]
@@ -75,14 +95,30 @@ class Stream:
     patience: float = FOREVER
     limit: float = FOREVER
     streamed_share: float = 1.0
+    talk: Talk | None = None
 
     def arrivals(self, count: int, seed: str) -> Iterator[Arrival]:
         """So many requests, in the order of time."""
         random = Random(seed)
+        asked = self._asked(random) if self.talk is None else self._talks(self.talk, random)
+        return islice(asked, count)
+
+    def _talks(self, talk: Talk, random: Random) -> Iterator[Arrival]:
+        """Each conversation's turns, in among those of the others."""
+        later: list[tuple[float, int, Arrival]] = []
+        numbers = count_from(1)
+        for first in self._asked(random):
+            while later and later[0][0] <= first.at:
+                yield heapq.heappop(later)[2]
+            for at in talk.times(first.at, random):
+                read, answered = self.answers.draw(random)
+                turn = first._replace(at=at, read=read, answered=answered)
+                heapq.heappush(later, (at, next(numbers), turn))
+
+    def _asked(self, random: Random) -> Iterator[Arrival]:
         models, tenants = list(self.models), list(self.tenants)
         by_model = list(accumulate(self.popularity))
         by_tenant = list(accumulate(self.demand))
-        made = 0
         for at, size in self._times(random):
             model = models[bisect(by_model, random.random() * by_model[-1], 0, len(models) - 1)]
             tenant = tenants[
@@ -94,9 +130,6 @@ class Stream:
                 yield Arrival(
                     at, model, tenant, read, answered, self.patience, self.limit, streamed
                 )
-                made += 1
-                if made >= count:
-                    return
 
     def _times(self, random: Random) -> Iterator[tuple[float, int]]:
         """Poisson by thinning where the rate swings; with each, how many come at once."""

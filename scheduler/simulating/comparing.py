@@ -21,11 +21,11 @@ SAMPLE_EVERY = 20
 MIXED = ("mixed", "mixed-few", "mixed-crowded")
 """Those on which the default policy has to be at least as good as every rival."""
 OTHERS = (
-    "poisson", "bursts", "diurnal", "zipf", "mixed-classes", "impatient", "faulty", "never-idle",
-    "never-idle-many", "unequal-tenants",
+    "poisson", "bursts", "diurnal", "zipf", "conversations", "mixed-classes", "impatient", "faulty",
+    "never-idle", "never-idle-many", "unequal-tenants",
 )  # fmt: skip
 MEMORY = ("memory", "memory-many", "memory-flat")
-VICTIM_POLICIES = ("corral-lru", "corral-cost", "llamacpp-router")
+LRU = "corral-lru"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,9 @@ def compare(
 
 def all_for_the_document(config: Config, seed: int) -> Iterator[Result]:
     for name in (*MIXED, *OTHERS):
-        yield compare(TRACES[name](Wish(seed=seed)), (OURS, *RIVALS), config)
+        yield compare(TRACES[name](Wish(seed=seed)), (OURS, LRU, *RIVALS), config)
     for name in MEMORY:
-        yield compare(TRACES[name](Wish(seed=seed)), VICTIM_POLICIES, config)
+        yield compare(TRACES[name](Wish(seed=seed)), (OURS, LRU, "llamacpp-router"), config)
 
 
 def document(results: Sequence[Result], seed: int) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from scheduler.core.sizes import DeviceId, FixedShape, Need
 from scheduler.core.values import PresetName, PresetSpec, Priority, TenantId
 
-from .arrivals import SHORT, SHORT_AND_LONG, Answers, Rate, Stream, zipf
+from .arrivals import SHORT, SHORT_AND_LONG, Answers, Rate, Stream, Talk, zipf
 from .workload import FOREVER, Client, SimulatedModel, SimulatedTenant, Trace, no_arrivals
 
 GIB = 1 << 30
@@ -80,8 +80,9 @@ def _open(
     patience: float = PATIENCE,
     limit: float = FOREVER,
     streamed_share: float = 1.0,
+    talk: Talk | None = None,
 ) -> Trace:
-    """A trace of one stream of requests."""
+    """A trace of one stream of requests; with `talk` its rate is that of conversations."""
     number = wish.requests or requests
     simulated = simulated_models(wish.models or models, parallel=parallel)
     stream = Stream(
@@ -94,14 +95,16 @@ def _open(
         patience,
         limit,
         streamed_share,
+        talk,
     )
+    turns = 1.0 if talk is None else talk.turns
     return Trace(
         name,
         about,
         simulated,
         tenants,
         lambda: stream.arrivals(number, f"{name} {wish.seed}"),
-        until=number / rate.mean * 2 + GRACE,
+        until=number / rate.mean / turns * 2 + GRACE,
         places=places,
         seed=wish.seed,
     )
@@ -129,6 +132,19 @@ def zipf_many(wish: Wish) -> Trace:
     return _open(
         wish, "zipf", about, requests=20_000, models=models, rate=Rate(0.2), places=8,
         exponent=1.2, answers=SHORT,
+    )  # fmt: skip
+
+
+def conversations(wish: Wish) -> Trace:
+    """What has just been used is what comes next."""
+    about = (
+        "12 models by Zipf, 4 places; conversations of eight turns on average, some 40 seconds "
+        "from one turn to the next, four teams"
+    )
+    return _open(
+        wish, "conversations", about, requests=20_000, models=12,
+        rate=Rate(0.06, swing=0.6, day=14_400.0), tenants=_TEAMS, demand=_DEMAND,
+        talk=Talk(turns=8.0, pause=40.0),
     )  # fmt: skip
 
 
@@ -290,6 +306,7 @@ TRACES: dict[str, Callable[[Wish], Trace]] = {
     "bursts": bursts,
     "diurnal": diurnal,
     "zipf": zipf_many,
+    "conversations": conversations,
     "busy": busy,
     "mixed": mixed,
     "mixed-few": mixed_few,

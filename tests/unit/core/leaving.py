@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection
+
 from scheduler.core.decisions import AskExit, Kill, Reason
-from scheduler.core.values import Exit, PresetName
+from scheduler.core.values import Exit, PresetName, VictimPolicy
 
 from .outside import Child, Outside, Since
 
@@ -193,6 +196,25 @@ class Leaving(Outside):
             rank = 5
         return rank, child.last_used, number
 
+    def judge_victim(self, instance: int, candidates: Collection[int]) -> None:
+        """V2."""
+        orders = {number: self.eviction_order(number) for number in candidates}
+        if self.config.victim_policy is VictimPolicy.LRU:
+            assert orders[instance] == min(orders.values()), "V2: another one goes first"
+            return
+        least = min(rank for rank, *_ in orders.values())
+        latest = max(self.wanted_in(n) for n, (rank, *_) in orders.items() if rank == least)
+        assert orders[instance][0] == least, "V2: another kind goes first"
+        assert self.wanted_in(instance) >= latest - 1e-6, "V2: another one is wanted later"
+
+    def wanted_in(self, number: int) -> float:
+        """The mean time between its requests, each of which fades over half an hour, of five hours
+        at most, and the time since it was last used."""
+        child = self.children[number]
+        times = self.asked.get(child.spec.name, [])
+        count = sum(math.exp((at - self.now) / 1800.0) for at in times)
+        return 1800.0 / max(count, 0.1) + self.now - child.last_used
+
     def evict(self, instance: int, reason: Reason, for_preset: PresetName | None) -> None:
         child = self.children[instance]
         if child.drain_for is not None:
@@ -207,8 +229,7 @@ class Leaving(Outside):
         once_more = for_preset in self.evict_once_more
         if (self.short_of_a_slot(for_preset) or once_more) and not asleep:
             candidates = {**self.eligible(for_preset, surely=True), instance: child}
-            best = min(candidates, key=self.eviction_order)
-            assert instance == best, "V2: another one goes first"
+            self.judge_victim(instance, candidates)
             self.drain_no_more_for(for_preset)
             self.room[for_preset] = instance
             if once_more:

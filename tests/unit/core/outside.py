@@ -101,6 +101,7 @@ class Outside:
         self.now = 0.0
         self.log: list[tuple[Event, float, list[Decision]]] = []
         self.presets: dict[PresetName, PresetSpec] = {}
+        self.asked: dict[PresetName, list[float]] = {}  # when its requests came, newest last
         self.waiting: dict[int, Ask] = {}
         self.children: dict[int, Child] = {}
         self.room: dict[PresetName, int] = {}  # for whom which victim goes

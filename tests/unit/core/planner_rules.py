@@ -25,7 +25,7 @@ from scheduler.core.events import (
     Ticked,
     UnloadAsked,
 )
-from scheduler.core.values import Config, Exit, Kind, PresetSpec
+from scheduler.core.values import Config, Exit, Kind, PresetSpec, VictimPolicy
 
 from .outside import following
 from .world import World
@@ -62,6 +62,7 @@ configs = st.builds(
     keep_alive_seconds=st.sampled_from([None] * 4 + [0.0, 10.0]),
     oversubscribe=st.sampled_from([1.0, 1.0, 2.0]),
     load_stall_seconds=st.sampled_from([300.0, 300.0, 10.0]),
+    victim_policy=st.sampled_from(VictimPolicy),
 )
 exits = st.sampled_from([Exit(code=1), Exit(signal=9), Exit(code=1, out_of_memory=True)])
 
@@ -247,6 +248,10 @@ class WhatHappens(RuleBasedStateMachine):
             if (new := presets.get(name)) is None or new.fingerprint != old.fingerprint:
                 world.clear_failures(name)
                 world.has_loaded.discard(name)
+        for old, new in renamed:
+            times = [*world.asked.pop(old, ()), *world.asked.get(new, ())]
+            world.asked[new] = sorted(times)
+        world.asked = {name: times for name, times in world.asked.items() if name in presets}
         world.presets = presets
         for child in world.children.values():
             if (edited := presets.get(child.spec.name)) is not None:

@@ -318,7 +318,7 @@ def test_how_long_a_model_takes_to_load_is_learned_for_the_cost():
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_shortage_of_count_is_always_lru(policy):
+def test_by_count_it_does_not_matter_what_a_load_costs(policy):
     story = Story(
         preset("a", load_seconds=300.0),
         preset("b", load_seconds=1.0),

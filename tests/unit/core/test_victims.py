@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.core.decisions import AskExit, Kill, Reason, Wake
 from scheduler.core.events import Cancelled
-from scheduler.core.values import Kind
+from scheduler.core.values import Kind, VictimPolicy
 
 from .story import Story, codes, preset, started
 
@@ -81,6 +82,77 @@ def test_the_least_recently_used_goes():
     story.release(3)
 
     assert story.ask(4, "c") == [AskExit(2, Reason.EVICTED, "c")]
+
+
+def test_what_is_asked_for_often_outlasts_what_was_used_a_moment_ago():
+    story = Story("a", "b", "c", models_max=2)
+    for request in range(1, 11):
+        story.idle(request, "a")
+        story.wait(30)
+    story.idle(11, "b")
+
+    assert story.ask(12, "c") == [AskExit(2, Reason.EVICTED, "c")]
+
+
+def test_what_nobody_asks_for_any_more_does_not_outlast_it_for_ever():
+    story = Story("a", "b", "c", models_max=2)
+    for request in range(1, 11):
+        story.idle(request, "a")
+        story.wait(30)
+    story.wait(3600)
+    for request in range(11, 14):
+        story.idle(request, "b")
+        story.wait(30)
+
+    assert story.ask(14, "c") == [AskExit(1, Reason.EVICTED, "c")]
+
+
+def test_under_lru_nothing_counts_but_the_last_use():
+    story = Story("a", "b", "c", models_max=2, victim_policy=VictimPolicy.LRU)
+    for request in range(1, 11):
+        story.idle(request, "a")
+    story.idle(11, "b")
+
+    assert story.ask(12, "c") == [AskExit(1, Reason.EVICTED, "c")]
+
+
+def test_who_was_refused_has_asked_for_nothing():
+    """Else a crowd that is not let in would keep a model loaded."""
+    story = Story("a", "b", "c", models_max=2, queue_limit_per_preset=1)
+    for request in range(1, 11):
+        story.idle(request, "a")
+    for request in range(11, 111):
+        story.ask(request, "b")
+        story.ready("b")
+    for request in range(11, 111):
+        story.release(request)
+
+    assert story.ask(111, "c") == [AskExit(2, Reason.EVICTED, "c")]
+
+
+def test_an_eviction_says_how_often_the_victim_was_asked_for():
+    story = Story("a", "b", models_max=1)
+    story.idle(1, "a")
+    story.idle(2, "a")
+    story.wait(60)
+
+    (decision,) = story.ask(3, "b")
+
+    assert dict(decision.figures)["asked_every"] == pytest.approx(930, abs=5)
+
+
+def test_who_was_renamed_is_asked_for_as_often():
+    story = Story("a", "b", "c", models_max=2)
+    for request in range(1, 11):
+        story.idle(request, "a")
+    story.wait(5)
+    story.rename("a", "z", "b", "c", to="z")
+    story.exit(1)
+    story.idle(11, "z")
+    story.idle(12, "b")
+    story.idle(13, "b")
+
+    assert story.ask(14, "c") == [AskExit(3, Reason.EVICTED, "c")]
 
 
 def test_a_websocket_counts_as_use_when_it_begins():

@@ -31,7 +31,7 @@ from scheduler.core.events import (
 from scheduler.core.values import Exit, Kind, PresetName
 
 from .answering import AT_THE_DOOR, Answering
-from .outside import RANK, Ask, Child, Since
+from .outside import RANK, WORK, Ask, Child, Since
 
 
 class World(Answering):
@@ -57,10 +57,15 @@ class World(Answering):
         if kind is Kind.LOAD:
             self.clear_failures(preset)
         self.waiting[request] = Ask(preset, kind, (RANK[kind], arrived, request), self.now)
+        times = self.asked.setdefault(preset, [])
+        if counts := kind in WORK:
+            times.append(self.now)
         decisions = self.tell(Requested(request, preset, arrived, kind))
         if any(isinstance(d, Reject) and d.refusal.code in AT_THE_DOOR for d in decisions):
             for record, value in before:
                 record.setdefault(preset, value)  # who was not let in has cleared nothing
+            if counts:
+                times.pop()
         if request in self.waiting:
             self.check_queued(self.waiting[request])
         backs_off = self.backs_off_until.get(preset, 0) > self.now and not self.staying(preset)
