@@ -148,6 +148,21 @@ def test_a_wrong_code_opens_nothing_and_the_next_one_has_to_wait(anna: User, cod
     assert client.get("/account/")["Location"].startswith(PAGE)
 
 
+@pytest.mark.parametrize(("minutes", "status"), [(16, 429), (18, 302)])
+def test_a_stranger_with_the_password_does_not_keep_its_owner_out_for_days(
+    anna: User, minutes: int, status: int
+) -> None:
+    enrol(log_in(), anna)
+    TOTPDevice.objects.update(
+        throttling_failure_count=40,
+        throttling_failure_timestamp=timezone.now() - timedelta(minutes=minutes),
+    )
+
+    answer = log_in().post(f"{PAGE}check/", {"code": code_of(anna, steps=1)})
+
+    assert answer.status_code == status
+
+
 def test_getting_one_takes_the_password(anna: User) -> None:
     client = log_in()
 
