@@ -112,6 +112,9 @@ class Owner:
         self.stepped: list[Callable[[Sequence[Decision]], None]] = []
         self._told_specs: tuple[PresetSpec, ...] = ()
         self._inbox: Inbox[Event | Do] = Inbox(self._take, self._goes_on)
+        self.post = self._inbox.put
+        """To be handled after everything that was posted before."""
+        self.together = self._inbox.together
         self._ending = False
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at: float | None = None
@@ -129,14 +132,6 @@ class Owner:
         finally:
             if self._alarm is not None:
                 self._alarm.cancel()
-
-    def post(self, item: Event | Do) -> None:
-        """To be handled after everything that was posted before."""
-        self._inbox.put(item)
-
-    def together(self, do: Do) -> None:
-        """What `do` posts is handled before this returns (Inbox.together)."""
-        self._inbox.together(do)
 
     async def caught_up(self) -> None:
         """Returns when everything posted so far has been handled."""
