@@ -65,6 +65,16 @@ class Eviction:
         seconds = None if spec is None else spec.max_wait_seconds
         return self._config.max_wait_seconds if seconds is None else seconds
 
+    def next_candidate_at(self, entry: Entry, now: float) -> float | None:
+        """When the residency of the next idle one ends, or no longer counts for this entry."""
+        longest = self.longest_wait(entry, now)
+        ends = [
+            min(self.resident_until(instance), longest)
+            for instance in self._fleet.unread.values()
+            if instance.state is State.LOADED and not instance.preset.pinned
+        ]
+        return min((at for at in ends if at > now), default=None)
+
     # A3: loads that nobody wants any more ---------------------------------------
 
     def is_unwanted_load(self, instance: Instance) -> bool:

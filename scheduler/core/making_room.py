@@ -20,7 +20,8 @@ from .wait_queue import Entry
 
 
 class MakingRoom:
-    """`next_drain` is when a busy instance may be drained for the head, while none is yet."""
+    """`next_drain` is when a busy instance may be drained for the head, while none is yet; and while
+    one is, when another may go instead that is idle."""
 
     def __init__(
         self, books: Books, room: Room, siting: Siting, eviction: Eviction, draining: Draining
@@ -82,6 +83,7 @@ class MakingRoom:
         A6: busy ones drain when the idle do not suffice, but not for whose clients have all lost
         their connection (A9)."""
         if drains := self._draining.of(entry):
+            self.next_drain = self._eviction.next_candidate_at(entry, now)
             return self._take_idle_instead(entry, drains, now)
         if entry.evict_first and self._failures.broken(entry.preset) is None:
             one = _one_more(entry)

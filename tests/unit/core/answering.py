@@ -10,6 +10,7 @@ from .outside import RANK, WORK, Ask, Child, own
 
 FULL = frozenset({Code.QUEUE_FULL, Code.MODEL_QUEUE_FULL, Code.TENANT_QUEUE_FULL})
 AT_THE_DOOR = FULL | {Code.SHUTTING_DOWN}
+NOT_LET_IN = AT_THE_DOOR | {Code.MODEL_NOT_FOUND, Code.MODEL_BACKING_OFF}
 
 
 class Answering(Leaving):
@@ -106,7 +107,8 @@ class Answering(Leaving):
             assert self.gave_up_memory == (refusal.code is Code.OUT_OF_MEMORY)
 
     def check_lack_of_room(self, ask: Ask, refusal: Refusal) -> None:
-        assert len(self.children) >= self.config.models_max > 0
+        taken = len(self.children) + len(self.made_for_others(ask.preset))
+        assert taken >= self.config.models_max > 0
         if refusal.code is Code.DOES_NOT_FIT:
             assert ask.kind is Kind.STARTUP
             going = any(child.going for child in self.children.values())

@@ -33,7 +33,7 @@ class Leaving(Outside):
         assert child.spec.name != head, "drained for itself"
         passes_on = child.drain_for is not None
         if passes_on:
-            assert child.drain_for != head, "drained twice"
+            assert self.room.get(head) != instance, "drained twice"
             assert self.room.get(child.drain_for) != instance, "A2: another's room"
         else:
             assert child.staying, "drained though it goes"
@@ -231,6 +231,8 @@ class Leaving(Outside):
             candidates = {**self.eligible(for_preset, surely=True), instance: child}
             self.judge_victim(instance, candidates)
             self.drain_no_more_for(for_preset)
+            if once_more and for_preset in self.room:
+                self.room_before[for_preset] = self.room[for_preset]
             self.room[for_preset] = instance
             if once_more:
                 self.awaited[for_preset] = instance

@@ -42,6 +42,11 @@ class Since:
     first: float
     last: float
 
+    def earlier_of(self, other: Since | None) -> Since:
+        if other is None:
+            return self
+        return Since(min(self.first, other.first), min(self.last, other.last))
+
 
 @dataclass
 class Child:
@@ -105,6 +110,7 @@ class Outside:
         self.waiting: dict[int, Ask] = {}
         self.children: dict[int, Child] = {}
         self.room: dict[PresetName, int] = {}  # for whom which victim goes
+        self.room_before: dict[PresetName, int] = {}  # and which went before that one more
         self.ran_out: dict[PresetName, int] = {}  # loads out of memory, in a row
         self.evict_once_more: set[PresetName] = set()
         self.head: dict[PresetName, Since] = {}  # since when they have been head
@@ -224,6 +230,16 @@ class Outside:
             if before or child.restless:
                 child.restless_at = self.now
 
+    def made_for_others(self, preset: PresetName) -> list[PresetName]:
+        """For whom a slot is kept free: their victims have all exited."""
+        return [
+            other
+            for other, victim in self.room.items()
+            if other != preset
+            and victim not in self.children
+            and self.room_before.get(other) not in self.children
+        ]
+
     def loading(self, *, beside: bool) -> int:
         return sum(
             c.mood == "loading" and c.staying and (beside or not c.beside)
@@ -235,6 +251,7 @@ class Outside:
         for preset in list(self.room):
             if self.place(preset) is None or self.staying(preset) is not None:
                 del self.room[preset]
+                self.room_before.pop(preset, None)
         for preset in list(self.evict_once_more):
             if self.place(preset) is None or self.staying(preset) is not None:
                 self.evict_once_more.discard(preset)

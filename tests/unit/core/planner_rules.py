@@ -251,6 +251,8 @@ class WhatHappens(RuleBasedStateMachine):
         for old, new in renamed:
             times = [*world.asked.pop(old, ()), *world.asked.get(new, ())]
             world.asked[new] = sorted(times)
+            if (since := world.head.pop(old, None)) is not None:
+                world.head[new] = since.earlier_of(world.head.get(new))
         world.asked = {name: times for name, times in world.asked.items() if name in presets}
         world.presets = presets
         for child in world.children.values():

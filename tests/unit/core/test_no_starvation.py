@@ -353,6 +353,23 @@ def test_a_drain_is_undone_when_an_idle_instance_turns_up():
     assert Undrain(drain.instance, Reason.NO_LONGER_NEEDED) in answer
 
 
+def test_a_drain_is_undone_when_the_residency_of_an_idle_instance_ends():
+    """By a timer of its own: nothing else may happen then."""
+    story = Story("a", "b", "c", models_max=2, quantum_seconds=0, min_residency_seconds=10)
+    story.busy(1, "a")
+    story.wait(20)
+    story.idle(2, "b")
+    loaded_at = story.of("b").loaded_at
+    assert story.ask(3, "c") == [Drain(1, Reason.EVICTED, "c")]
+    assert story.timer == loaded_at + 10
+
+    assert story.until(loaded_at + 9.9) == []
+    assert story.until(loaded_at + 10) == [
+        Undrain(1, Reason.NO_LONGER_NEEDED),
+        AskExit(2, Reason.EVICTED, "c"),
+    ]
+
+
 def test_a_drain_is_undone_when_another_instance_has_died():
     story = Story("a", "b", "c", models_max=2, max_wait_seconds=0)
     story.busy(1, "a")

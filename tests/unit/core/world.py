@@ -30,7 +30,7 @@ from scheduler.core.events import (
 )
 from scheduler.core.values import Exit, Kind, PresetName
 
-from .answering import AT_THE_DOOR, Answering
+from .answering import AT_THE_DOOR, NOT_LET_IN, Answering
 from .outside import RANK, WORK, Ask, Child, Since
 
 
@@ -64,8 +64,9 @@ class World(Answering):
         if any(isinstance(d, Reject) and d.refusal.code in AT_THE_DOOR for d in decisions):
             for record, value in before:
                 record.setdefault(preset, value)  # who was not let in has cleared nothing
-            if counts:
-                times.pop()
+        refused = [d.refusal.code for d in decisions if isinstance(d, Reject)]
+        if counts and not NOT_LET_IN.isdisjoint(refused):
+            times.pop()
         if request in self.waiting:
             self.check_queued(self.waiting[request])
         backs_off = self.backs_off_until.get(preset, 0) > self.now and not self.staying(preset)
@@ -171,13 +172,14 @@ class World(Answering):
             assert not self.starting_up(), "A10: start-up loads go one by one"
         else:
             owed = spec.name in self.evict_once_more and not self.is_broken(spec.name)
-            assert not owed or not self.eligible(spec.name), "A4: tried without one victim more"
-        theirs = [p for p, v in self.room.items() if p != spec.name and v not in self.children]
+            assert not owed or not self.eligible(spec.name, surely=True), "A4: tried without one victim more"
         if self.config.models_max:
+            theirs = self.made_for_others(spec.name)
             assert len(self.children) + len(theirs) < self.config.models_max, "A2: another's room"
         assert self.awaited.pop(spec.name, None) not in self.children, "A4: tried without room"
         self.evict_once_more.discard(spec.name)
         self.room.pop(spec.name, None)
+        self.room_before.pop(spec.name, None)
         child = Child(spec, self.now, startup=startup, beside=beside, got_on_at=self.now)
         self.children[decision.instance] = child
 
