@@ -251,6 +251,7 @@ class Forwarding:
         except BaseException as left:
             self._leave(lease, answer, left)
             raise
+        answer.close()
         counted = self._relay.count(answer)
         await lease.release(
             read=counted.read,

@@ -90,12 +90,10 @@ class Answer:
             raise UpstreamFailed("the connection broke at once")
         if isinstance(body, bytes):
             self._wire.write(head + body)
-            self._wire.resume_reading()
             return None
         self._writable = asyncio.Event()
         self._writable.set()
         self._wire.write(head)
-        self._wire.resume_reading()
         self._sending = self._loop.create_task(self._send(body), name="request body")
         return self._sending
 
@@ -197,7 +195,7 @@ class Answer:
         if not self._head_over and self._head_bytes > LONGEST_HEAD:
             self._fail(UpstreamFailed("the head of the answer is too large"))
         if self._complete:
-            self._loop.call_soon(self.close)  # after whoever waits has passed it on
+            self.close()
         elif self._held > max(HELD_UNREAD, self._whole) and not self._paused:
             assert self._wire is not None
             self._paused = True

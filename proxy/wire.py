@@ -37,8 +37,7 @@ _NOBODY = _Nobody()
 
 
 class Wire:
-    """Owns `connection`, which is connected and does not block. It reads from the first
-    `resume_reading` on: what is asked is best written before, and the child works meanwhile.
+    """Owns `connection`, which is connected and does not block.
 
     What cannot be written is no end: the child may have answered before it broke off, so it ends
     when everything is read.
@@ -54,6 +53,7 @@ class Wire:
         self._reads = False
         self._closed = False
         self._broken: OSError | None = None
+        self.resume_reading()
 
     def is_closing(self) -> bool:
         """Nothing that is written now arrives."""

@@ -97,8 +97,6 @@ class Connection(asyncio.Protocol):
         self._askers[operation.id] = reply
         try:
             self._tell_line(line)
-            if len(self._askers) == 1:
-                self._send()  # nobody else's lines are likely to go along
             return await reply
         finally:
             self._askers.pop(operation.id, None)

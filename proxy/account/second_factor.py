@@ -21,7 +21,7 @@ NEEDED, PASSED = "needed", "passed"
 CODES = 10
 DIGITS = 6
 MOST_DOUBLINGS = 10
-"""Of a second's wait, with each wrong code: 17 minutes, so that who has found out a password neither
+"""Of a second's wait, one with each wrong code: 17 minutes. So who has found out a password neither
 guesses the code (three of a million are right) nor keeps its owner out for days."""
 
 

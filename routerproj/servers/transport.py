@@ -75,8 +75,8 @@ class SlowReader:
 class LingeringTransport(asyncio.Transport):
     """A transport whose `close()` waits for the client to stop sending, when it still does.
 
-    What one turn of the loop writes leaves in one system call, at its end or by `flush`: the head
-    of an answer with its first bytes, and a short answer whole.
+    What one turn of the loop writes leaves in one system call: the head of an answer with its first
+    bytes, and a short answer whole.
     """
 
     def __init__(
@@ -104,13 +104,13 @@ class LingeringTransport(asyncio.Transport):
 
     def write(self, data: bytes) -> None:  # type: ignore[override]
         if not self._unsent:
-            self._loop.call_soon(self.flush)
+            self._loop.call_soon(self._write)
         self._unsent.append(data)
         self._unsent_bytes += len(data)
         if self._unsent_bytes > WRITE_AT_ONCE:
-            self.flush()  # so that a client who does not read is waited for
+            self._write()  # so that a client who does not read is waited for
 
-    def flush(self) -> None:
+    def _write(self) -> None:
         parts, size = self._unsent, self._unsent_bytes
         self._unsent, self._unsent_bytes = [], 0
         if parts and not self.raw.is_closing():
@@ -120,7 +120,7 @@ class LingeringTransport(asyncio.Transport):
     def close(self) -> None:
         if self.lingering or self.raw.is_closing():
             return
-        self.flush()
+        self._write()
         if not self._client_still_sends():
             self.raw.close()
             self.reader.watch()

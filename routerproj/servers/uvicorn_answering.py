@@ -7,7 +7,7 @@ each value of it twice, which cost more than all of the guard's checks.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
@@ -21,16 +21,13 @@ _names: dict[bytes, bytes] = {}
 
 
 class Answering:
-    def __init__(self, cycle: RequestResponseCycle, flush: Callable[[], None]) -> None:
-        """`flush` sends what was written: the head waits for it, to go with its first bytes."""
+    def __init__(self, cycle: RequestResponseCycle) -> None:
         self._cycle = cycle
-        self._flush = flush
 
     async def send(self, message: Any) -> None:
         cycle = self._cycle
         if cycle.response_started or message["type"] != "http.response.start":
             await cycle.send(message)
-            self._flush()
             return
         if cycle.flow.write_paused and not cycle.disconnected:
             await cycle.flow.drain()

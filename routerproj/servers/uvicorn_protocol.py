@@ -164,7 +164,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         super().handle_websocket_upgrade()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        answering = Answering(cycle, self._lingering_transport.flush)
+        answering = Answering(cycle)
         extensions: Any = cycle.scope["extensions"]
         extensions[AT_HAND] = cycle.message_event.is_set  # which knows nothing of the scope
 

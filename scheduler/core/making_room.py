@@ -20,8 +20,8 @@ from .wait_queue import Entry
 
 
 class MakingRoom:
-    """`next_drain` is when a busy instance may be drained for the head, while none is yet; and while
-    one is, when another may go instead that is idle."""
+    """`next_drain` is when a busy instance may be drained for the head, while none is, or an idle
+    one may go instead of one that drains."""
 
     def __init__(
         self, books: Books, room: Room, siting: Siting, eviction: Eviction, draining: Draining

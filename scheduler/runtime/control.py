@@ -59,7 +59,6 @@ from scheduler.protocol import (
 
 from .line_splitter import LineSplitter
 from .operations import Operations
-from .outbox import Outbox
 from .refusals import request_unknown
 from .reloads import ReadRegistry, Reloads
 from .replies import Told, written
@@ -69,6 +68,8 @@ from .waiting import Run
 
 logger = logging.getLogger(__name__)
 
+UNREAD_LIMIT = 16 << 20
+"""Bytes of replies that a peer may leave unread before its connection is cut."""
 PAUSE_AT = 1 << 20
 """Bytes of unread replies at which no more of its requests are read."""
 
@@ -115,24 +116,19 @@ class _Connection(asyncio.Protocol):
         self._leases: dict[RequestId, int] = {}
         self._subscriptions: dict[int, Callable[[], None]] = {}
         self._reloads = Reloads(reload, self._refuse)
-        self._outbox = Outbox(asyncio.get_running_loop())
+        self._unsent: list[bytes] = []
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
 
     # What the event loop calls -----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not by isinstance: uvloop's transports are none of asyncio's classes.
-        self._outbox.transport = peer = cast(asyncio.Transport, transport)
-        peer.set_write_buffer_limits(high=PAUSE_AT)
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=PAUSE_AT)
         self._connections.add(self)
 
     def data_received(self, data: bytes) -> None:
-        self._outbox.gather(data)
-        try:
-            self._operations.together(partial(self._read_all, data))
-        finally:
-            self._outbox.write()
-
-    def _read_all(self, data: bytes) -> None:
         before = self._splitter.dropped
         for line in self._splitter.feed(data):
             self._read(line)
@@ -143,15 +139,15 @@ class _Connection(asyncio.Protocol):
             )
 
     def pause_writing(self) -> None:
-        if self._outbox.transport is not None:
-            self._outbox.transport.pause_reading()
+        if self._transport is not None:
+            self._transport.pause_reading()
 
     def resume_writing(self) -> None:
-        if self._outbox.transport is not None:
-            self._outbox.transport.resume_reading()
+        if self._transport is not None:
+            self._transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._outbox.transport = None
+        self._transport = None
         self._connections.discard(self)
         self._reloads.cancel()
         for leave in self._subscriptions.values():
@@ -163,9 +159,9 @@ class _Connection(asyncio.Protocol):
 
     def end(self) -> None:
         """Send what is still to be sent, then close."""
-        self._outbox.write()
-        if self._outbox.transport is not None:
-            self._outbox.transport.close()
+        self._write()
+        if self._transport is not None:
+            self._transport.close()
 
     # Lines ---------------------------------------------------------------------------------------
 
@@ -304,7 +300,7 @@ class _Connection(asyncio.Protocol):
         self._subscriptions[id] = lambda: None  # until the owner's turn
 
         def begun(leave: Callable[[], None]) -> None:
-            if id in self._subscriptions and self._outbox.transport is not None:
+            if id in self._subscriptions and self._transport is not None:
                 self._subscriptions[id] = leave
             else:
                 leave()  # cancelled, or the connection broke, in the meantime
@@ -387,4 +383,16 @@ class _Connection(asyncio.Protocol):
         self._send(Reply(id, error=body))
 
     def _send(self, reply: Reply) -> None:
-        self._outbox.send(written(reply))
+        if not self._unsent:
+            self._loop.call_soon(self._write)
+        self._unsent.append(written(reply))
+
+    def _write(self) -> None:
+        """All the replies of one turn of the loop in one write: each costs a system call."""
+        lines, self._unsent = self._unsent, []
+        if not lines or self._transport is None or self._transport.is_closing():
+            return
+        self._transport.write(b"\n".join([*lines, b""]))
+        if self._transport.get_write_buffer_size() > UNREAD_LIMIT:
+            logger.warning("a peer does not read its replies: its connection is cut")
+            self._transport.abort()

@@ -105,10 +105,6 @@ class Operations:
         self.trials = Trials(owner, self._ids, self._load_again)
         self.leases.ended.append(self.trials.over)
 
-    def together(self, ask: Callable[[], None]) -> None:
-        """What is asked by `ask` has been done, or waits, when this returns."""
-        self._owner.together(ask)
-
     def acquire(
         self, asked: Acquire, answer: Answer, draining: Callable[[bool], None] | None = None
     ) -> RequestId:

@@ -111,10 +111,7 @@ class Owner:
         self.buried: list[Callable[[InstanceRun], None]] = []
         self.stepped: list[Callable[[Sequence[Decision]], None]] = []
         self._told_specs: tuple[PresetSpec, ...] = ()
-        self._inbox: Inbox[Event | Do] = Inbox(self._take, self._goes_on)
-        self.post = self._inbox.put
-        """To be handled after everything that was posted before."""
-        self.together = self._inbox.together
+        self._inbox: Inbox[Event | Do] = Inbox()
         self._ending = False
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at: float | None = None
@@ -126,12 +123,23 @@ class Owner:
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 self._set_alarm(self.clock())
-                await self._inbox.run()
+                while not self._ending or self.runs:
+                    if not self._inbox.items:
+                        await self._inbox.wait()
+                    item = self._inbox.items.popleft()
+                    if callable(item):
+                        item()
+                    else:
+                        self.handle(item)
                 for side in self._sides:
                     side.cancel()  # nothing that it could still wait for will happen
         finally:
             if self._alarm is not None:
                 self._alarm.cancel()
+
+    def post(self, item: Event | Do) -> None:
+        """To be handled after everything that was posted before."""
+        self._inbox.put(item)
 
     async def caught_up(self) -> None:
         """Returns when everything posted so far has been handled."""
@@ -191,15 +199,6 @@ class Owner:
                 self.tell_presets()
 
         self.post(learn)
-
-    def _goes_on(self) -> bool:
-        return not self._ending or bool(self.runs)
-
-    def _take(self, item: Event | Do) -> None:
-        if callable(item):
-            item()
-        else:
-            self.handle(item)
 
     def handle(self, event: Event) -> None:
         """Only from within the loop's turn: by `run`, or by what was posted to it."""

@@ -21,7 +21,7 @@ from scheduler.core.values import Config, Exit, InstanceId, PresetName, PresetSp
 from scheduler.protocol import Unload
 from scheduler.runtime.record import Decided, Gone
 
-from .standing_in import PATIENCE, preset, staged, steps, until
+from .standing_in import preset, staged, steps, until
 
 
 class Script:
@@ -73,44 +73,6 @@ async def test_a_bug_in_a_decision_ends_the_owner_and_its_children():
 
         await ended_with(stage, RuntimeError)
         assert stage.children[0].killed
-
-
-async def test_what_is_posted_together_has_been_handled_in_its_order_when_that_returns():
-    async with staged(preset("a")) as stage:
-        await steps(3)
-        done = []
-        stage.owner.post(lambda: done.append("before"))
-
-        def ask():
-            stage.owner.post(lambda: done.append("first"))
-            stage.owner.post(lambda: done.append("second"))
-            assert not done
-
-        stage.owner.together(ask)
-
-        assert done == ["before", "first", "second"]
-
-
-async def test_a_bug_in_what_is_posted_together_ends_the_owner_and_is_not_the_callers():
-    async with staged(planner=Script(Requested=RuntimeError("a bug"))) as stage:
-        await steps(3)
-        after = []
-
-        stage.owner.together(lambda: stage.ask("a"))
-        stage.owner.together(lambda: stage.owner.post(lambda: after.append("more")))
-
-        await ended_with(stage, RuntimeError)
-        assert not after
-
-
-async def test_who_asks_together_to_stop_is_heard_though_nothing_runs():
-    async with staged(preset("a")) as stage:
-        await steps(3)
-
-        stage.owner.together(stage.owner.stop)
-
-        async with asyncio.timeout(PATIENCE):
-            await stage.task
 
 
 async def test_an_event_that_shows_a_bug_in_the_core_is_noted_like_any_other():

@@ -172,7 +172,8 @@ class World(Answering):
             assert not self.starting_up(), "A10: start-up loads go one by one"
         else:
             owed = spec.name in self.evict_once_more and not self.is_broken(spec.name)
-            assert not owed or not self.eligible(spec.name, surely=True), "A4: tried without one victim more"
+            could_go = self.eligible(spec.name, surely=True)
+            assert not owed or not could_go, "A4: tried without one victim more"
         if self.config.models_max:
             theirs = self.made_for_others(spec.name)
             assert len(self.children) + len(theirs) < self.config.models_max, "A2: another's room"
