@@ -48,8 +48,7 @@ LOOKED_AT = 16
 
 
 class Admission:
-    """`next_drain` is when a busy instance may be drained for the head, while none is yet;
-    `next_look` when one that is skipped is worth looking at again."""
+    """`next_look` is when one that is skipped is worth looking at again."""
 
     def __init__(
         self,
@@ -85,14 +84,10 @@ class Admission:
         """Those that wait for something which no other entry has to wait for."""
         self._skipped_by: tuple[object, ...] = ()
 
-    @property
-    def next_drain(self) -> float | None:
-        return self._making_room.next_drain
-
     def admit(self, now: float) -> list[Decision]:
         """Derive the head anew and serve it, until one has to wait."""
         decisions: list[Decision] = []
-        self._making_room.next_drain = self.held_up = None
+        self._draining.next_at = self.held_up = None
         self._look_at_skipped_again(now)
         self._making_room.give_up_what_is_not_enough(now)
         while (first := self._order.first(now)) is not None:
@@ -114,7 +109,7 @@ class Admission:
             return decisions
         return decisions + self._beside.grow(now)
 
-    def may_matter(self, entry: Entry, now: float) -> bool:
+    def may_matter(self, entry: Entry, current: Instance | None, now: float) -> bool:
         """An entry has come, or one of its lines has a new first: might that change anything for
         those who wait for a load? Not behind a head that is held up, where nothing sleeps and no
         bytes are counted. What fades with time is seen at the next tick."""
@@ -132,13 +127,13 @@ class Admission:
             or key is None
             or entry.preset == held_up[0]
             or self._beside.might_load()
-            or self._starting.need(entry) is Need.WAKE
+            or need_with(current) is Need.WAKE
             or self._order.is_before(entry, key, now)
         )
 
     def nobody_waits(self, now: float) -> list[Decision]:
         """For a load; some may wait for a slot."""
-        self._making_room.next_drain = self.next_look = self.held_up = None
+        self._draining.next_at = self.next_look = self.held_up = None
         return self._beside.grow(now)
 
     def register(self, entry: Entry, current: Instance | None) -> None:

@@ -33,6 +33,9 @@ class Draining:
         """
         self.next: Instance | None = None
         """Who will drain for the head when its time has come, as of the last look."""
+        self.next_at: float | None = None
+        """When that is, while nobody is drained for the head; or when an idle one may go instead of
+        one that drains."""
 
     # Whom, and when --------------------------------------------------------------
 
@@ -68,18 +71,23 @@ class Draining:
         residency is among them: it ends when due."""
         weight = _weight(entry)
         head_since = now if entry.head_since is None else entry.head_since
+        quantum = self._config.quantum_seconds
         soonest: list[tuple[float, float, InstanceId, Instance]] = []
         for instance in self._fleet.by_state[State.LOADED].values():
             if instance.preset.pinned:
                 continue
-            if _is_outlived(instance):  # another of its preset answers on
+            if len(instance.siblings) > 1 and _is_outlived(instance):
+                # Another of its preset answers on.
                 soonest.append((now, instance.last_used, instance.id, instance))
                 continue
             at = self._eviction.resident_until(instance)
             if instance.busy:
-                quantum = self._config.quantum_seconds * _share(instance, weight)
-                at = max(at, max(instance.loaded_at, head_since) + quantum)
-            soonest.append((min(at, longest), instance.last_used, instance.id, instance))
+                loaded_at, mean = instance.loaded_at, instance.mean_weight
+                share = 1.0 if mean >= weight else mean / weight  # of the quantum: by its tenants'
+                ends = (loaded_at if loaded_at > head_since else head_since) + quantum * share
+                at = ends if ends > at else at
+            at = at if at < longest else longest
+            soonest.append((at, instance.last_used, instance.id, instance))
         heapq.heapify(soonest)
         return soonest
 
@@ -94,15 +102,14 @@ class Draining:
         ]
         return max(rest, default=0.0)
 
-    def begin(
-        self, entry: Entry, shortage: Shortage, now: float
-    ) -> tuple[list[Decision], float | None]:
-        """The cheapest sufficient set of those that are due drains; else when the next is due."""
-        due, at, self.next = self._due(entry, now)
+    def begin(self, entry: Entry, shortage: Shortage, now: float) -> list[Decision]:
+        """The cheapest sufficient set of those that are due drains; else the next one is waited
+        for."""
+        due, self.next_at, self.next = self._due(entry, now)
         chosen = self._enough(due, entry, shortage, now)
         if not chosen:
-            return [], at
-        self.next = None
+            return []
+        self.next = self.next_at = None
         decisions: list[Decision] = []
         for instance in chosen:
             self._queue.reserve(entry, instance.id)
@@ -112,7 +119,7 @@ class Draining:
             else:
                 exit = leaving.ask_exit(instance, Reason.EVICTED, now, entry.preset, figures)
                 decisions.append(exit)
-        return decisions, None
+        return decisions
 
     def _enough(
         self, due: list[Instance], entry: Entry, shortage: Shortage, now: float
@@ -233,11 +240,6 @@ def _weight(entry: Entry) -> float:
         if first is not None and first.weight > weight:
             weight = first.weight
     return weight or 1.0
-
-
-def _share(instance: Instance, head: float) -> float:
-    """How much of the quantum is its: the mean weight of the tenants it serves over the head's."""
-    return min(1.0, instance.mean_weight / head)
 
 
 def _drains_of(entry: Entry, fleet: Fleet) -> tuple[InstanceId, ...]:

@@ -32,7 +32,11 @@ class Expiries:
             self._shortened.append(waiter)
 
     def next(self) -> Waiter | None:
-        first, shortened = _first(self._in_order), _first(self._shortened)
+        in_order = self._in_order
+        first = in_order[0] if in_order and in_order[0].waits else _first(in_order)
+        if not self._shortened:
+            return first
+        shortened = _first(self._shortened)
         if first is None or shortened is None:
             return first or shortened
         return shortened if _expiry(shortened) < _expiry(first) else first

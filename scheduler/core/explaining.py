@@ -202,7 +202,7 @@ class Explaining:
     def _told(
         self, entry: Entry, holdup: Holdup, seconds: float | None, now: float
     ) -> QueuedPreset:
-        drain_at = self._admission.next_drain if holdup is Holdup.BUSY else None
+        drain_at = self._draining.next_at if holdup is Holdup.BUSY else None
         return QueuedPreset(
             preset=entry.preset,
             waiters=len(entry),

@@ -84,20 +84,21 @@ class Granting:
         self, request: RequestId, now: float, *, answered: bool, tokens: int | None = None
     ) -> None:
         """A9: it leaves at once, as a waiter or with its lease; harmless when it is over."""
-        if (waiter := self._queue.leave(request)) is not None:
-            self._shares.leave(waiter.tenant)
-        elif not self._fleet.end_look(request):
-            instance = self._fleet.leases.get(request)
-            if instance is not None and (lease := self.end_lease(request, instance, now)):
+        if (instance := self._fleet.leases.get(request)) is not None:
+            if lease := self.end_lease(request, instance, now):
                 if answered and not lease.socket:
                     self._learned.note_answer(instance.preset.name, now - lease.since, tokens)
                 self.settle(lease, instance, now, tokens)
+        elif (waiter := self._queue.leave(request)) is not None:
+            self._shares.leave(waiter.tenant)
+        else:
+            self._fleet.end_look(request)
 
     def end_lease(self, request: RequestId, instance: Instance, now: float) -> Lease | None:
         """None when it holds none any more. L8: what fell asleep under its last one holds nothing
         from now on."""
         lease = self._fleet.end_lease(request, now)
-        if lease is not None and instance.idle and instance.child is State.SLEEPING:
+        if lease is not None and instance.child is State.SLEEPING and instance.idle:
             self._ledger.hold(instance.id, NO_NEED)
         return lease
 

@@ -229,7 +229,7 @@ class Fleet:
             return None
         if len(siblings) == 1:
             (instance,) = siblings.values()
-            return None if instance.leaving else instance
+            return None if instance.state in LEAVING else instance
         staying = [instance for instance in siblings.values() if not instance.leaving]
         return min(staying, key=_nearness, default=None)
 

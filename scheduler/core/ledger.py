@@ -64,14 +64,12 @@ class Ledger:
         """By every instance that has not exited."""
         self._returning_seconds = returning_seconds
         self._exclusive: frozenset[DeviceId] = frozenset()
-        self._next_return: float | None = None
+        self.next_return: float | None = None
+        """When bytes that never showed as free count as somebody else's."""
+        self.limits = False
+        """L1: whether any device has reported; one that never did limits nothing."""
         self.version = 0
         """Another one whenever there is more or less to be had than before."""
-
-    @property
-    def limits(self) -> bool:
-        """L1: a device that never reported limits nothing."""
-        return bool(self.devices)
 
     # What is read -------------------------------------------------------------------
 
@@ -91,6 +89,7 @@ class Ledger:
             if known is None or not reading.stale:
                 device.returning = [back for back in device.returning if back.until > now]
                 self._find_external(device, moving)
+        self.limits = bool(self.devices)
         self._exclusive = frozenset(
             name for name, device in self.devices.items() if device.reading.exclusive
         )
@@ -124,12 +123,8 @@ class Ledger:
         maps = device == HOST and bool(need.mapped)
         return maps or any(name == device and size for name, size in need.own)
 
-    def next_return(self) -> float | None:
-        """When bytes that never showed as free count as somebody else's."""
-        return self._next_return
-
     def _find_next_return(self) -> None:
-        self._next_return = min(
+        self.next_return = min(
             (back.until for device in self.devices.values() for back in device.returning),
             default=None,
         )

@@ -20,9 +20,6 @@ from .wait_queue import Entry
 
 
 class MakingRoom:
-    """`next_drain` is when a busy instance may be drained for the head, while none is, or an idle
-    one may go instead of one that drains."""
-
     def __init__(
         self, books: Books, room: Room, siting: Siting, eviction: Eviction, draining: Draining
     ) -> None:
@@ -37,7 +34,6 @@ class MakingRoom:
         self._siting = siting
         self._eviction = eviction
         self._draining = draining
-        self.next_drain: float | None = None
 
     def shortage_at_best_site(self, entry: Entry, now: float) -> Shortage:
         """L9: of the equally good places the one where nobody has to go, else one where the idle
@@ -83,7 +79,7 @@ class MakingRoom:
         A6: busy ones drain when the idle do not suffice, but not for whose clients have all lost
         their connection (A9)."""
         if drains := self._draining.of(entry):
-            self.next_drain = self._eviction.next_candidate_at(entry, now)
+            self._draining.next_at = self._eviction.next_candidate_at(entry, now)
             return self._take_idle_instead(entry, drains, now)
         if entry.evict_first and self._failures.broken(entry.preset) is None:
             one = _one_more(entry)
@@ -96,8 +92,7 @@ class MakingRoom:
             return self._evict(entry, victims, now)
         if entry.waits_for_nobody:
             return []
-        decisions, self.next_drain = self._draining.begin(entry, shortage, now)
-        return decisions
+        return self._draining.begin(entry, shortage, now)
 
     def _take_idle_instead(
         self, entry: Entry, drains: list[Instance], now: float

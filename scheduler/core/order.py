@@ -93,33 +93,27 @@ class Order:
         best: Place | None = None
         head: Entry | None = None
         dry: list[TenantId | None] = []
-        penalty = self._shares.penalties(now)
+        pending, penalty = self._pending, self._shares.penalties(now)
         for tenant, heap in self._heaps.items():
-            if best is not None and heap and heap[0][0] > best and heap[0][2].waits:
-                continue  # what sets it back only makes it later
-            entry = self._top(heap)
-            if entry is None:
+            while heap:
+                place, turn, waiter = heap[0]
+                if waiter.waits:
+                    if best is not None and place > best:
+                        break  # what sets it back only makes it later
+                    entry = pending.get(waiter.preset)
+                    if entry is not None and entry.turn == turn:
+                        if tenant is not _LOADS:
+                            rank, start, number = place
+                            place = rank, start + penalty(tenant), number
+                        if best is None or place < best:
+                            best, head = place, entry
+                        break
+                heapq.heappop(heap)  # it has gone
+            else:
                 dry.append(tenant)
-                continue
-            place = heap[0][0]
-            if tenant is not _LOADS:
-                rank, start, number = place
-                place = rank, start + penalty(tenant), number
-            if best is None or place < best:
-                best, head = place, entry
         for tenant in dry:
             del self._heaps[tenant]
         return None if head is None or best is None else (head, best)
-
-    def _top(self, heap: _Heap) -> Entry | None:
-        """The entry of the tenant's first waiter. What has gone is dropped here."""
-        while heap:
-            _, turn, waiter = heap[0]
-            entry = self._pending.get(waiter.preset)
-            if waiter.waits and entry is not None and entry.turn == turn:
-                return entry
-            heapq.heappop(heap)
-        return None
 
     def first_few(self, most: int, now: float) -> list[Entry]:
         """The first entries in their order."""
@@ -148,14 +142,14 @@ class Order:
         if len(lines) == 1:
             for line in lines.values():
                 return line.first
-        best: tuple[float, Place] | None = None
+        best = float("inf")
         chosen: Waiter | None = None
         level = self._shares.levels(now)
         for tenant, line in lines.items():
             first = line.first
             if first is not None:
-                turn = self._turn(first, level(tenant) + line.served, now), first.place
-                if best is None or turn < best:
+                turn = self._turn(first, level(tenant) + line.served, now)
+                if turn < best or (turn == best and chosen and first.place < chosen.place):
                     best, chosen = turn, first
         return chosen
 

@@ -164,12 +164,12 @@ class Planner:
         decisions = self._note(event, now)
         if now >= self._next_deadline:
             decisions += self._note_deadlines(now)
-        for due in (self._admission.next_drain, self._admission.next_look):
+        ledger = self._books.ledger
+        for due in (self._draining.next_at, self._admission.next_look):
             if due is not None and due <= now:
                 self._look_for_room = True
-        returned_at = self._books.ledger.next_return()
-        if returned_at is not None and returned_at <= now:
-            self._look_for_room |= self._books.ledger.end_returns(now)
+        if ledger.next_return is not None and ledger.next_return <= now:
+            self._look_for_room |= ledger.end_returns(now)
         self._settle(decisions, now)
         expiry = self._queue.next_expiry()
         while expiry is not None and expiry <= now:
@@ -177,8 +177,8 @@ class Planner:
             self._settle(decisions, now)
             expiry = self._queue.next_expiry()
         deadline = None if self._next_deadline == _NEVER else self._next_deadline
-        waits = self._admission.next_drain, self._admission.next_look
-        dues = deadline, expiry, self._books.ledger.next_return(), *waits
+        waits = self._draining.next_at, self._admission.next_look
+        dues = deadline, expiry, ledger.next_return, *waits
         return decisions + self._timer.set(dues, now)
 
     def _note(self, event: Event, now: float) -> list[Decision]:  # noqa: C901 - one row per event
@@ -267,7 +267,7 @@ class Planner:
         self._fleet.touched.clear()
         for instance in touched:
             preset = instance.preset.name
-            if instance.remote:
+            if instance.preset.remote:
                 if preset in self._queue.entries:
                     self._queue.touched[preset] = None
                 decisions += self._children.note_time(instance, now)
@@ -316,7 +316,7 @@ class Planner:
             if current is not None:
                 served.append((entry, current))
             if not self._look_for_room:
-                self._look_for_room = self._admission.may_matter(entry, now)
+                self._look_for_room = self._admission.may_matter(entry, current, now)
         return served
 
     # Time -------------------------------------------------------------------------

@@ -60,18 +60,14 @@ class Room:
     def __init__(self, books: Books) -> None:
         self._books = books
         self._models_max = books.config.models_max
+        self._limited = self._models_max > 0  # 0 means no limit by count
         self._fleet = books.fleet
         self._queue = books.queue
         self._ledger = books.ledger
 
     @property
-    def limited(self) -> bool:
-        """A `models_max` of 0 means no limit by count."""
-        return self._models_max > 0
-
-    @property
     def has_a_slot(self) -> bool:
-        return not self.limited or len(self._fleet.instances) < self._models_max
+        return not self._limited or len(self._fleet.instances) < self._models_max
 
     @property
     def stopping(self) -> bool:
@@ -89,10 +85,12 @@ class Room:
     ) -> Shortage:
         """A5: what more has to go for it, beside what is leaving already. `staying` are drains
         that shall count as if they were undone, `beside` is one that shall have started first."""
-        leaving = [i for i in self.leaving() if i.id not in staying]
+        leaving = self.leaving()
+        if staying:
+            leaving = [i for i in leaving if i.id not in staying]
         others = self._others(entry, beside)
         slot = False
-        if self.limited and entry.sleeper is None:
+        if self._limited and entry.sleeper is None:
             coming = self._models_max - len(self._fleet.instances) + len(leaving)
             slot = coming - _starts(others) < 1
         rivals = self._staying_rivals(entry, leaving)
@@ -109,7 +107,7 @@ class Room:
         that is on its way back need not lie free for them meanwhile."""
         ready = [other for other in self._others(entry, None) if self.is_ready(other)]
         slots = self._models_max - len(self._fleet.instances)
-        if self.limited and entry.sleeper is None and slots - _starts(ready) < 1:
+        if self._limited and entry.sleeper is None and slots - _starts(ready) < 1:
             return False
         if self.shortage(entry) or self.rivals(self._books.presets[entry.preset]):
             return False
@@ -174,7 +172,7 @@ class Room:
         }
         if rivals := [i for i in self.rivals(spec) if i.id in pinned]:
             return Refusal(Code.BLOCKED_BY_PINNED, blocked_by=_presets_of(rivals), apart=True)
-        if self.limited and not wakes and len(pinned) >= self._models_max:
+        if self._limited and not wakes and len(pinned) >= self._models_max:
             return Refusal(Code.BLOCKED_BY_PINNED, blocked_by=_presets_of(pinned.values()))
         return None
 

@@ -16,16 +16,16 @@ def idle_end(instance: Instance, config: Config, *, wanted: bool) -> float | Non
     """V5: when it has been idle for its keep-alive, counted from the later of its load and its
     last release; None while it is wanted, pinned, or kept until its room is needed. With a
     keep-alive of 0 a person's or a start-up load waits for its first use."""
-    seconds = kept_for(instance, config)
     if (
-        seconds == _EVER
-        or instance.remote
-        or wanted
+        wanted
         or instance.leases
-        or instance.preset.pinned
         or instance.state not in SETTLED
-        or (seconds == 0 and not instance.used and not instance.unwanted)
+        or instance.preset.pinned
+        or instance.remote
     ):
+        return None
+    seconds = kept_for(instance, config)
+    if seconds == _EVER or (seconds == 0 and not instance.used and not instance.unwanted):
         return None
     return max(instance.loaded_at, instance.released_at) + seconds
 
@@ -38,7 +38,7 @@ def kept_for(instance: Instance, config: Config) -> float:
         own = config.keep_alive_seconds
     own = _EVER if own is None or own < 0 else own
     wishes = instance.wishes.values()
-    if not wishes or instance.for_people:
+    if not wishes or instance.for_people or None in wishes:
         return own
     return min(own, max(_EVER if wish is None or wish < 0 else wish for wish in wishes))
 

@@ -11,6 +11,7 @@ import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
+from operator import attrgetter
 
 from .expiries import Expiries
 from .instances import Instance
@@ -20,6 +21,7 @@ from .states import State
 from .values import Config, InstanceId, Kind, PresetName, Priority, RequestId, TenantId
 
 _RANK = {Kind.POST: 0, Kind.WEBSOCKET: 0, Kind.LOAD: 1, Kind.GET: 1, Kind.STARTUP: 2}
+_SERVED = attrgetter("served")
 _SLACK = 64  # dead items that are not worth a clean-up
 
 
@@ -59,7 +61,7 @@ class Entry:
     alarm: float | None = None  # the expiry for which it stands in the queue's heap
     expiries: Expiries = field(default_factory=Expiries)
     _clock: float = 0.0
-    _clock_runs_since: float | None = None
+    clock_runs_since: float | None = None
 
     def __len__(self) -> int:
         return self.size
@@ -122,15 +124,15 @@ class Entry:
         line = self.lines.get(tenant)
         if line is None:
             line = Line()
-            line.served = min((each.served for each in self.lines.values()), default=0.0)
+            line.served = min(map(_SERVED, self.lines.values()), default=0.0)
             self.lines[tenant] = line
         return line
 
-    def leave(self, waiter: Waiter) -> None:
+    def leave(self, waiter: Waiter, line: Line) -> None:
+        """`line` is its own."""
         waiter.waits = False
-        line = self.line_of(waiter)
         line.leave(waiter.request)
-        if not line and line is not self.loads:
+        if line.first is None and line is not self.loads:
             del self.lines[waiter.tenant]
         self.size -= 1
         self.detached -= waiter.detached
@@ -138,25 +140,21 @@ class Entry:
 
     def clock(self, now: float) -> float:
         """Seconds that count against the queue-wait limit."""
-        since = self._clock_runs_since
+        since = self.clock_runs_since
         return self._clock if since is None else self._clock + (now - since)
 
-    @property
-    def clock_runs(self) -> bool:
-        return self._clock_runs_since is not None
-
     def let_clock_run(self, now: float, *, runs: bool) -> None:
-        if runs == (self._clock_runs_since is not None):
+        if runs == (self.clock_runs_since is not None):
             return
         self._clock = self.clock(now)
-        self._clock_runs_since = now if runs else None
+        self.clock_runs_since = now if runs else None
 
     def next_expiry(self) -> float | None:
         """When its next waiter has waited too long; None while the clock stands."""
         waiter = self.expiries.next()
-        if waiter is None or waiter.expires is None or self._clock_runs_since is None:
+        if waiter is None or waiter.expires is None or self.clock_runs_since is None:
             return None
-        return self._clock_runs_since + (waiter.expires - self._clock)
+        return self.clock_runs_since + (waiter.expires - self._clock)
 
 
 class WaitQueue:
@@ -237,9 +235,10 @@ class WaitQueue:
         if waiter is None:
             return None
         entry = self.entries[waiter.preset]
-        if entry.line_of(waiter).first is waiter:
+        line = entry.line_of(waiter)
+        if line.first is waiter:
             self.touched[entry.preset] = None
-        entry.leave(waiter)
+        entry.leave(waiter, line)
         self._forget(waiter)
         if not entry.size:
             self._remove(entry)
@@ -351,7 +350,7 @@ class WaitQueue:
     def watch_expiry(self, entry: Entry) -> None:
         """Whenever its clock starts or stops, or its first waiter comes. While it runs, its next
         expiry only gets later, but by a waiter who is detached."""
-        if entry.alarm is not None and entry.clock_runs:
+        if entry.alarm is not None and entry.clock_runs_since is not None:
             return
         due = entry.next_expiry()
         if due is None:

@@ -84,7 +84,7 @@ class Memory:
 
     @property
     def _returning(self) -> bool:
-        return self._owner.planner.ledger.next_return() is not None
+        return self._owner.planner.ledger.next_return is not None
 
     def _correct(self, devices: tuple[Device, ...]) -> None:
         owner = self._owner

@@ -281,7 +281,7 @@ def test_what_did_not_come_back_in_time_is_somebody_elses(books):
     books.exit(1)
     books.read(free=60)
 
-    assert books.ledger.next_return() == 6.0
+    assert books.ledger.next_return == 6.0
     assert books.ends(after=3.9) is False
     assert books.ends(after=0.1) is True
     assert (books.free, books.external) == (60, 40)
@@ -370,7 +370,7 @@ def test_an_exit_of_one_that_held_nothing_returns_nothing(books):
     books.read(free=100)
     books.exit(1)
 
-    assert books.ledger.next_return() is None
+    assert books.ledger.next_return is None
 
 
 def test_what_an_exit_returns_on_a_device_that_is_not_known_is_not_counted(books):
