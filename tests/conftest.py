@@ -22,19 +22,21 @@ PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "quick")
 settings.load_profile(PROFILE)
 
 # daphne is not asked for what only uvicorn can do; two workers not for what each answers as one
-# does, but every night.
-NOT_ASKED = {"uvicorn_only": "daphne"}
+# does, and neither of them for what no web process has a part in: but every night.
+NOT_ASKED: dict[str, tuple[str, ...]] = {"uvicorn_only": ("daphne",)}
 if PROFILE != "thorough":
-    NOT_ASKED["one_worker"] = "two-workers"
+    NOT_ASKED |= {"one_worker": ("two-workers",), "any_server": ("daphne", "two-workers")}
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """A hash as it is made for people takes half a second, for each account of each test."""
     django_settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     from tests.support.flushing import flush_the_trail_too  # which needs settings
+    from tests.support.static_files import look_for_them_once
     from tests.support.tables import begin_with_tables
 
     flush_the_trail_too()
+    look_for_them_once()
     begin_with_tables()
 
 
@@ -48,4 +50,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _left_out(item: pytest.Item) -> bool:
     asked = getattr(getattr(item, "callspec", None), "params", {}).values()
-    return any(item.get_closest_marker(mark) and way in asked for mark, way in NOT_ASKED.items())
+    return any(
+        item.get_closest_marker(mark) and any(way in asked for way in ways)
+        for mark, ways in NOT_ASKED.items()
+    )

@@ -73,7 +73,8 @@ def _log_of(spec: LaunchSpec, further: Sequence[str], folder: Path) -> str:
                 "--port",
                 "1",
             ),
-            *("--offline", "--no-ui", "--log-colors", "off", "--slots", "-lv", "4"),
+            # Several threads wait for each other by spinning, for which others pay on few cores
+            *("--offline", "--no-ui", "--log-colors", "off", "--slots", "-lv", "4", "-t", "1"),
         ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
