@@ -50,6 +50,7 @@ def test_the_client_is_told_not_to_try_again(shared: Gateway, bad: str) -> None:
     assert shared.client.chat(f"{bad}-2").headers["x-should-retry"] == "false"
 
 
+@pytest.mark.any_server
 def test_nothing_is_ever_evicted_for_a_file_that_is_cut_off(shared: Gateway) -> None:
     shared.client.chat("alpha")
     shared.client.chat("beta")
@@ -60,6 +61,7 @@ def test_nothing_is_ever_evicted_for_a_file_that_is_cut_off(shared: Gateway) -> 
     assert {child.pid for child in shared.children()} == loaded
 
 
+@pytest.mark.any_server
 def test_nothing_is_evicted_the_second_time_for_what_the_engine_refuses(shared: Gateway) -> None:
     shared.client.chat("vocabulary-3")
     shared.client.chat("alpha")
@@ -71,6 +73,7 @@ def test_nothing_is_evicted_the_second_time_for_what_the_engine_refuses(shared: 
     assert {child.pid for child in shared.children()} == loaded
 
 
+@pytest.mark.any_server
 def test_the_list_of_models_shows_that_the_engine_failed_and_why(shared: Gateway) -> None:
     shared.client.chat("vocabulary-4")
 
@@ -80,6 +83,7 @@ def test_the_list_of_models_shows_that_the_engine_failed_and_why(shared: Gateway
     assert ENGINES_WORDS in status["reason"]
 
 
+@pytest.mark.any_server
 def test_a_reload_keeps_how_what_has_not_changed_failed(shared: Gateway) -> None:
     """llama.cpp's router says 0 from then on."""
     shared.client.chat("vocabulary-4")
@@ -91,6 +95,7 @@ def test_a_reload_keeps_how_what_has_not_changed_failed(shared: Gateway) -> None
     assert (after["exit_code"], after["reason"]) == (1, before["reason"])
 
 
+@pytest.mark.any_server
 def test_the_list_of_models_shows_what_cannot_be_started_and_why(shared: Gateway) -> None:
     shared.client.chat("broken-4")
 

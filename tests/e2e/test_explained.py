@@ -14,7 +14,7 @@ from tests.support.asking import CHAT, Answer, chat_body, whole
 from tests.support.gateway import SLOW, Gateway, gateway
 from tests.support.polling import eventually
 
-pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.one_worker]
+pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.any_server]
 
 LONG = 3000  # tokens: about half a minute of the slow model
 

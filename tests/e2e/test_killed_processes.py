@@ -43,7 +43,7 @@ def whole_again(mortal: Gateway) -> None:
     eventually(lambda: busy_slots(mortal.child_of("slow")) == 0, "nothing is left from before")
 
 
-@pytest.mark.one_worker
+@pytest.mark.any_server
 def test_the_scheduler_killed_when_idle_leaves_no_child(mortal: Gateway) -> None:
     children = {child.pid for child in mortal.children()}
     assert children
@@ -59,20 +59,13 @@ def test_the_next_request_after_the_scheduler_was_killed_is_answered(mortal: Gat
     assert whole(mortal.client.chat("alpha"))
 
 
-def test_the_scheduler_killed_during_answers_leaves_no_child(mortal: Gateway) -> None:
-    with _at_work(mortal):
-        children = {child.pid for child in mortal.children()}
-
-        mortal.kill("scheduler")
-
-        _gone(mortal, children)
-
-
-def test_the_scheduler_killed_during_answers_leaves_nobody_with_half_an_answer(
+def test_the_scheduler_killed_during_answers_leaves_no_child_and_nobody_with_half_an_answer(
     mortal: Gateway,
 ) -> None:
     with _at_work(mortal) as work:
+        children = {child.pid for child in mortal.children()}
         mortal.kill("scheduler")
+        _gone(mortal, children)
         streams, answers = work.outcome()
 
     assert all(ending.finished or ending.explicit_error for ending in streams)
@@ -80,7 +73,7 @@ def test_the_scheduler_killed_during_answers_leaves_nobody_with_half_an_answer(
     assert all(whole(answer) for answer in answers)
 
 
-@pytest.mark.one_worker
+@pytest.mark.any_server
 def test_the_scheduler_killed_while_a_child_loads_leaves_no_child(mortal: Gateway) -> None:
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(mortal.client.chat, "deep")
@@ -109,7 +102,7 @@ def test_the_next_request_after_a_child_was_killed_is_answered(mortal: Gateway) 
     assert whole(mortal.client.chat("slow"))
 
 
-@pytest.mark.one_worker
+@pytest.mark.any_server
 def test_a_killed_child_is_reported_gone_until_the_next_load(mortal: Gateway) -> None:
     os.kill(_child(mortal, "slow"), signal.SIGKILL)
 
@@ -158,7 +151,7 @@ def test_the_web_process_killed_leaves_loaded_models_loaded(mortal: Gateway) -> 
     assert _child(mortal, "slow") == child
 
 
-@pytest.mark.one_worker
+@pytest.mark.any_server
 def test_the_jobs_process_killed_disturbs_no_answer(mortal: Gateway) -> None:
     with _at_work(mortal) as work:
         mortal.kill("jobs")
@@ -168,7 +161,7 @@ def test_the_jobs_process_killed_disturbs_no_answer(mortal: Gateway) -> None:
     assert all(whole(answer) for answer in answers)
 
 
-@pytest.mark.one_worker
+@pytest.mark.any_server
 def test_the_jobs_process_comes_back(mortal: Gateway) -> None:
     killed = mortal.kill("jobs")
 

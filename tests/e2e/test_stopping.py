@@ -21,25 +21,18 @@ GONE_SECONDS = 5
 ENDLESS = 6000  # tokens: the better part of a minute
 
 
-def test_an_answer_under_way_is_finished_after_sigterm_and_then_all_is_gone(
+def test_after_sigterm_no_new_request_is_taken_one_under_way_is_finished_and_then_all_is_gone(
     variant: dict[str, object], tmp_path: Path
 ) -> None:
     with _streaming(tmp_path, variant, max_tokens=300) as (running, stream):
         running.interrupt()
+        eventually(lambda: _refused(running), "a new request is refused")
         ending = stream.to_end()
         running.process.wait(GONE_SECONDS)
 
     assert ending.finished
     assert running.process.returncode == 0
     assert processes_of(running.var) == []
-
-
-def test_no_new_request_is_taken_after_sigterm(variant: dict[str, object], tmp_path: Path) -> None:
-    with _streaming(tmp_path, variant, max_tokens=300) as (running, stream):
-        running.interrupt()
-        eventually(lambda: _refused(running), "a new request is refused")
-
-        assert stream.to_end().finished
 
 
 def test_a_second_sigterm_stops_at_once(variant: dict[str, object], tmp_path: Path) -> None:

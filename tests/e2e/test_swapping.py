@@ -13,7 +13,7 @@ from tests.support.asking import whole
 from tests.support.gateway import Gateway, gateway
 from tests.support.polling import eventually
 
-pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.one_worker]
+pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.any_server]
 
 
 @pytest.fixture(scope="module")
