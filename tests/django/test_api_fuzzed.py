@@ -34,7 +34,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:StreamingHttpResponse must consume asynchronous iterators"),
 ]
 
-EXAMPLES, FEW = (100, 20) if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else (8, 3)
+EXAMPLES, FEW = (100, 20) if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else (4, 2)
 """Requests to each operation: of what is looked for in their shape, and of what is not."""
 
 checks.load_all_checks()

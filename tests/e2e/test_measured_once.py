@@ -17,7 +17,7 @@ from tests.support.tiny_model import tiny_model
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
 MODELS = {"alpha": {"seed": 1}, "beta": {"seed": 2}}
-PRESETS, SIZES = (100, 25) if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else (20, 5)
+PRESETS, SIZES = (100, 25) if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else (8, 4)
 """Each has another context or another number of slots than all others, and so figures of its own.
 """
 MEASURED = PRESETS + len(MODELS)
@@ -49,7 +49,7 @@ def test_a_restart_with_many_presets_measures_none_of_them_again(tmp_path: Path)
         # Measuring goes in turn: what comes last is measured after anything due before
         manage.make("the-last", like="alpha", ctx_size=7680)
         manage.until_measured("the-last")
-        manage.until_measured(*(f"preset-{number}" for number in range(0, PRESETS, 10)))
+        manage.until_measured(*(f"preset-{number}" for number in range(0, PRESETS, PRESETS // 4)))
         after = _rows(manage)
         done = _jobs_done(running)
 
