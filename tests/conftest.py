@@ -31,11 +31,12 @@ if PROFILE != "thorough":
 def pytest_configure(config: pytest.Config) -> None:
     """A hash as it is made for people takes half a second, for each account of each test."""
     django_settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-    from tests.support.flushing import flush_the_trail_too  # which needs settings
+    from tests.support.flushing import flush_once, flush_the_trail_too  # which need settings
     from tests.support.static_files import look_for_them_once
     from tests.support.tables import begin_with_tables
 
     flush_the_trail_too()
+    flush_once()
     look_for_them_once()
     begin_with_tables()
 
