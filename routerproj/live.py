@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 
 from django.contrib.auth.models import User
+from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
 
 from proxy.first_steps.steps import steps_of
 from proxy.models import UsageRecord
@@ -35,10 +37,11 @@ def answer_speeds() -> dict[str, float]:
 
 def home(request: HttpRequest) -> HttpResponse:
     """Whoever may look at it gets the live page first, and before anything was ever served the
-    steps that lead there; members get what is theirs."""
+    steps that lead there; members get what is theirs. So does each who has to log in first."""
     user = request.user
+    if not user.is_authenticated:
+        return redirect_to_login(request.path, reverse("account:login"))
     if may_look(request):
         assert isinstance(user, User)
         return redirect("live:page" if steps_of(user).all else "account:connect")
-    is_member = user.is_authenticated and not user.is_staff
-    return redirect("account:home" if is_member else "admin:index")
+    return redirect("admin:index" if user.is_staff else "account:home")

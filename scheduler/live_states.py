@@ -115,12 +115,24 @@ class Waiter(msgspec.Struct, frozen=True):
     seconds: float | None
 
 
+class Upcoming(msgspec.Struct, frozen=True):
+    """Of a request that came now. `seconds` is the estimate until it were served: None where that
+    is not known, or where it would be refused; `holdup` what it would wait for, None
+    for nothing; `makes_way` who would go for it."""
+
+    seconds: float | None
+    holdup: HoldupName | None = None
+    makes_way: tuple[str, ...] = ()
+
+
 class WaitersPage(msgspec.Struct, frozen=True):
-    """What the `ok` of `waiters` holds; `count` is how many there are in all."""
+    """What the `ok` of `waiters` holds; `count` is how many there are in all, `next` what one more
+    would wait for."""
 
     preset: str
     count: int
     items: list[Waiter]
+    next: Upcoming = Upcoming(None)
 
 
 class Explained(msgspec.Struct, frozen=True):

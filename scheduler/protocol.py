@@ -21,6 +21,7 @@ from .live_states import QueueEntry as QueueEntry
 from .live_states import RemoteState as RemoteState
 from .live_states import SavesState as SavesState
 from .live_states import SnapshotState as SnapshotState
+from .live_states import Upcoming as Upcoming
 from .live_states import Victim as Victim
 from .live_states import Waiter as Waiter
 from .live_states import WaitersPage as WaitersPage

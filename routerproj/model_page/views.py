@@ -20,8 +20,9 @@ from models_registry.describing import described
 from models_registry.errors import ManagementRefused
 from models_registry.models import Preset
 from routerproj.live import answer_speeds
-from scheduler.describing import live_snapshot
+from scheduler.describing import live_snapshot, waiters_of
 from scheduler.live_page.shown import Cards
+from scheduler.live_page.words import upcoming_told
 from scheduler.protocol import Refused
 
 from .access import DECISIONS, may_look, may_see_runs, may_see_usage
@@ -104,6 +105,7 @@ def _live(request: HttpRequest, preset: Preset) -> dict[str, Any]:
         snapshot = live_snapshot()
         found["problem"] = snapshot.problems.get(preset.name, "")
         found["cards"] = Cards(snapshot, answer_speeds(), now, only=preset.name).shown()
+        found["upcoming"] = _upcoming(preset)
     except Refused as refusal:
         found["away"] = refusal.message
     if sees_runs and request.GET.get("past") != "0":
@@ -111,6 +113,15 @@ def _live(request: HttpRequest, preset: Preset) -> dict[str, Any]:
         logs = settings.CORRAL_LOG_FOLDER
         found["history"] = history_of(logs, preset.name, decisions=sees_decisions)
     return found
+
+
+def _upcoming(preset: Preset) -> str:
+    """How long a request that came now would wait; or why there is none: one that is in no profile
+    that is on is not offered."""
+    try:
+        return upcoming_told(waiters_of(preset.name, limit=1, offset=0).next)
+    except Refused as refusal:
+        return refusal.message
 
 
 def _log(request: HttpRequest, preset: Preset) -> dict[str, Any]:

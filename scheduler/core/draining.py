@@ -10,7 +10,7 @@ from .books import Books
 from .decisions import Decision, Figures, Reason
 from .eviction import Eviction, eviction_order
 from .instances import Fleet, Instance
-from .room import Room, Shortage
+from .room import Room, Shortage, need_of
 from .siting import Siting
 from .states import State
 from .values import InstanceId, PresetName
@@ -155,6 +155,7 @@ class Draining:
             ("loaded_for", round(now - instance.loaded_at, 3)),
             ("head_for", round(now - head_since, 3)),
             ("waiters", entry.size),
+            *self._room.told(need_of(entry)),
         )
 
     # A3: what becomes of it --------------------------------------------------------

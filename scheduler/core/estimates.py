@@ -50,10 +50,17 @@ class Estimates:
 
     # Those who wait -------------------------------------------------------------------
 
-    def until_loaded(self, entries: Iterable[Entry], now: float) -> list[float | None]:
-        """For the first entries that wait for a load, in their order: when each is loaded."""
+    def until_loaded(
+        self, entries: Iterable[Entry], now: float, *, waits_for_room: bool
+    ) -> list[float | None]:
+        """For the first entries that wait for a load, in their order: when each is loaded.
+        `waits_for_room`: the first of them does; with places left, bytes are what is short."""
         loaders = self._loaders_free(now)
-        rooms = self._rooms_free(now)
+        most, living = self._config.models_max, len(self._fleet.instances)
+        if waits_for_room and not 0 < most <= living:
+            rooms: list[float] | None = self._rooms_of_bytes(now)
+        else:
+            rooms = self._rooms_free(now) if most > 0 else None
         found: list[float | None] = []
         for entry in entries:
             current = self._fleet.current(entry.preset)
@@ -112,27 +119,44 @@ class Estimates:
         free = [0.0] * max(0, loaders - len(loading))
         return sorted(free + loading)[:loaders]
 
-    def _rooms_free(self, now: float) -> list[float] | None:
-        """When each slot comes free, the first of them first; None where slots are not limited."""
-        most = self._config.models_max
-        if most <= 0:
-            return None
+    def _rooms_free(self, now: float) -> list[float]:
+        """A heap of when each place comes free, of which there are `models_max`."""
         exit = self._learned.exit()
-        rooms = [0.0] * max(0, most - len(self._fleet.instances))
+        rooms = [0.0] * max(0, self._config.models_max - len(self._fleet.instances))
+        rooms += [exit for instance in self._fleet if self._is_idle(instance)]
+        rooms += self._rooms_of_busy(now)
+        heapq.heapify(rooms)
+        return rooms
+
+    def _rooms_of_bytes(self, now: float) -> list[float]:
+        """The same where bytes are short and places are not: there are as many as instances. The
+        idle ones do not suffice, so they go with the first of the others, if there is one."""
+        rooms = self._rooms_of_busy(now)
+        first = min(rooms, default=self._learned.exit())
+        rooms += [first for instance in self._fleet if self._is_idle(instance)]
+        heapq.heapify(rooms)
+        return rooms
+
+    def _rooms_of_busy(self, now: float) -> list[float]:
+        """Of those that answer, load or go already."""
+        exit = self._learned.exit()
+        rooms = []
         for instance in self._fleet:
             if instance.state is State.STOPPING:
                 rooms.append(max(0.0, exit - (now - instance.left_at)))
-            elif instance.preset.pinned:
+            elif instance.preset.pinned or self._is_idle(instance):
                 continue
             elif instance.state is State.LOADING:
                 answer = self._learned.answer(instance.preset.name)
                 rooms.append(self.load_left(instance, now) + answer + exit)
-            elif instance.busy:
-                rooms.append(self._busy_for(instance, now) + exit)
             else:
-                rooms.append(exit)
-        heapq.heapify(rooms)
+                rooms.append(self._busy_for(instance, now) + exit)
         return rooms
+
+    def _is_idle(self, instance: Instance) -> bool:
+        """And may go."""
+        is_up = instance.state not in (State.STOPPING, State.LOADING)
+        return is_up and not instance.preset.pinned and not instance.busy
 
     def _busy_for(self, instance: Instance, now: float) -> float:
         """Until it is drained for somebody, and its answers are over; with nobody of its own

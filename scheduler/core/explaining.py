@@ -125,6 +125,19 @@ class Explaining:
             for position, waiter in enumerate(page, offset + 1)
         ]
 
+    def behind(self, entry: Entry, now: float) -> tuple[QueuedPreset, float | None]:
+        """The entry, and when one is served who comes after all its waiters."""
+        told = self._in_the_queue(entry, now)[2]
+        return told, self._seconds(told, len(entry) + 1, now)
+
+    def after_all(self, entry: Entry, now: float, *, waits_for_room: bool) -> float | None:
+        """When an entry is loaded that is not in the queue, after all that are. `waits_for_room`:
+        it would, if there were no others."""
+        before = sorted(self._order, key=lambda each: self._order.key(each, now))
+        waits = self._waits_for_room if before else waits_for_room
+        entries = [*before[:MOST_ESTIMATED], entry]
+        return self._estimates.until_loaded(entries, now, waits_for_room=waits)[-1]
+
     def _explained(
         self, waiter: Waiter, position: int, place: _InTheQueue, now: float
     ) -> Explanation:
@@ -168,12 +181,20 @@ class Explaining:
         return told.seconds + self._estimates.after_load(told.preset, position)
 
     def _pending_told(self, entries: Sequence[Entry], now: float) -> list[QueuedPreset]:
-        seconds = self._estimates.until_loaded(entries[:MOST_ESTIMATED], now)
+        seconds = self._estimates.until_loaded(
+            entries[:MOST_ESTIMATED], now, waits_for_room=self._waits_for_room
+        )
         missing = [None] * (len(entries) - len(seconds))
         return [
             self._told(entry, self._holdup(entry), estimate, now)
             for entry, estimate in zip(entries, [*seconds, *missing], strict=True)
         ]
+
+    @property
+    def _waits_for_room(self) -> bool:
+        """Whether the head does, as of the last look."""
+        held_up = self._admission.held_up
+        return held_up is not None and held_up[1] is Outcome.WAITS_FOR_ROOM
 
     def _holdup(self, entry: Entry) -> Holdup:
         if any(number in self._fleet.instances for number in entry.room):

@@ -11,10 +11,9 @@ from .decisions import Decision, Reason
 from .draining import Draining
 from .eviction import Eviction
 from .instances import Instance
-from .room import Room, Shortage, need_of
+from .room import Room, Shortage, bytes_told, need_of
 from .siting import Siting
 from .sizes import HOST
-from .starting import bytes_told
 from .states import State
 from .wait_queue import Entry
 
@@ -107,6 +106,7 @@ class MakingRoom:
         return [*undone, *self._evict(entry, victims, now)]
 
     def _evict(self, entry: Entry, victims: list[Instance], now: float) -> list[Decision]:
+        needed = self._room.told(need_of(entry))
         decisions: list[Decision] = []
         for victim in victims:
             self._queue.reserve(entry, victim.id)
@@ -119,6 +119,7 @@ class MakingRoom:
                 ("loaded_for", round(now - victim.loaded_at, 3) if victim.loaded_at else 0.0),
                 ("waiters", entry.size),
                 *bytes_told("frees", self._ledger.frees(victim.id)),
+                *needed,
             )
             decisions.append(leaving.ask_exit(victim, reason, now, entry.preset, figures))
         return decisions

@@ -8,8 +8,8 @@ from .decisions import Decision, Reason
 from .draining import Draining
 from .eviction import Eviction, eviction_order
 from .instances import Instance
+from .room import bytes_told
 from .sizes import Bytes
-from .starting import bytes_told
 from .states import SETTLED, State
 
 

@@ -59,6 +59,7 @@ from .siting import Siting
 from .sizes import Grant
 from .states import State
 from .timers import Timer, deadlines
+from .upcoming import Upcoming, UpcomingRequests
 from .values import Code, Config, InstanceId, PresetName, PresetSpec, Refusal, RequestId
 from .wait_queue import Entry
 
@@ -81,6 +82,7 @@ class Planner:
         self._admission = Admission(books, room, siting, eviction, self._draining, self._granting)
         self._estimates = Estimates(books, self._draining)
         self._explaining = Explaining(books, self._admission, self._estimates, self._draining)
+        self._upcoming = UpcomingRequests(books, self._explaining, self._estimates, self._fitting)
         self._door = Door(books, self._admission, self._estimates, self._granting)
         self._children = Children(books, self._granting)
         self._over_limit = OverLimit(books, eviction, self._draining)
@@ -134,6 +136,10 @@ class Planner:
     ) -> tuple[int, list[Explanation]]:
         """How many wait for the preset, and one page of them, the next first."""
         return self._explaining.waiters(preset, now, offset=offset, limit=limit)
+
+    def next_for(self, preset: PresetName, now: float) -> Upcoming:
+        """How long a request for it would wait that came now, and for what."""
+        return self._upcoming.next_for(preset, now)
 
     def retry_after(self, preset: PresetName, now: float) -> float:
         """Seconds after which it is worth asking for the preset again."""

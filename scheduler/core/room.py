@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from .books import Books
-from .decisions import Reason
+from .decisions import Figures, Reason
 from .instances import Instance
 from .ledger import NOBODY
 from .sharing import kept_apart
@@ -40,6 +40,10 @@ ENOUGH = Shortage(slot=False)
 
 def need_of(entry: Entry) -> Need:
     return NO_NEED if entry.site is None else entry.site.need
+
+
+def bytes_told(name: str, sizes: Iterable[tuple[str, int]]) -> Figures:
+    return tuple((f"{name}_{where}", size) for where, size in sizes)
 
 
 def _sleeper(entry: Entry) -> set[InstanceId]:
@@ -74,6 +78,12 @@ class Room:
         """Is anything on its way out, or not yet back from one that was?"""
         returning = any(device.returning for device in self._ledger.devices.values())
         return returning or bool(self._fleet.by_state[State.STOPPING])
+
+    def told(self, need: Need) -> Figures:
+        """For the record: what is needed of each device, and what can be had there now."""
+        free, _ = self._ledger.free()
+        there = [(device, free[device]) for device, _ in need.own if device in free]
+        return (*bytes_told("needs", need.own), *bytes_told("available", there))
 
     def shortage(
         self,

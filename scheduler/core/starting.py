@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import Enum, auto
 
 from .books import Books
 from .decisions import Figures, Reason, Start, Wake
 from .instances import Instance
-from .room import Room
+from .room import Room, bytes_told
 from .siting import Siting
 from .sizes import Grant, Placement
 from .states import Cue, State
@@ -78,14 +77,11 @@ class Starting:
     def _grant_told(self, grant: Grant) -> Figures:
         if not grant.need:
             return ()
-        free, _ = self._ledger.free()
-        devices = [device for device, _ in grant.need.own]
         return (
             ("placement", placement_told(grant.placement)),
             ("context", grant.context),
-            *bytes_told("needs", grant.need.own),
             *bytes_told("maps", grant.need.mapped),
-            *bytes_told("available", tuple((d, free[d]) for d in devices if d in free)),
+            *self._room.told(grant.need),
         )
 
     def wake(self, entry: Entry, instance: Instance, now: float, *, beside: bool) -> Wake:
@@ -103,10 +99,6 @@ def need_with(current: Instance | None) -> Need:
     if current is None:
         return Need.START
     return Need.WAKE if current.state is State.SLEEPING else Need.NOTHING
-
-
-def bytes_told(name: str, sizes: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
-    return tuple((f"{name}_{where}", size) for where, size in sizes)
 
 
 def placement_told(placement: Placement) -> str:

@@ -24,7 +24,8 @@ from scheduler.protocol import (
     Waiter,
 )
 
-from .words import holdup_told, lasting, mebibytes, on_devices, reason_told
+from .timeline import keys_of
+from .words import estimate_told, holdup_told, lasting, mebibytes, on_devices, reason_told
 
 COLOURS = 6
 """Of instances in the bars; which is which stands in words beneath."""
@@ -93,6 +94,7 @@ def device_shown(device: DeviceState) -> DeviceShown:
 def _parts(device: DeviceState) -> Iterator[tuple[str, str, int, dict[str, str]]]:
     """Those in use: name, colour, bytes, and what else is known."""
     own = 0
+    colours = _colours([each.instance for each in device.instances])
     for each in device.instances:
         own += each.held
         figures = {
@@ -100,12 +102,22 @@ def _parts(device: DeviceState) -> Iterator[tuple[str, str, int, dict[str, str]]
             "actual": _("not yet") if each.actual is None else mebibytes(each.actual),
         }
         name = f"{each.preset} ({each.instance})"
-        yield name, f"s{each.instance % COLOURS}", each.held, figures
+        yield name, f"s{colours[each.instance]}", each.held, figures
     if device.held > own:
         yield _("Weights that are shared"), "shared", device.held - own, {}
     yield _("Other programs"), "external", device.external, {}
     if device.returning:
         yield _("Being given back"), "returning", device.returning, {}
+
+
+def _colours(instances: list[int]) -> dict[int, int]:
+    """As far as there are enough, a colour for each; it keeps its own while others come and go."""
+    colours: dict[int, int] = {}
+    for instance in instances:
+        taken = set(colours.values())
+        turns = ((instance + step) % COLOURS for step in range(COLOURS))
+        colours[instance] = next((n for n in turns if n not in taken), instance % COLOURS)
+    return colours
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,10 +263,11 @@ def _verbs(each: InstanceState, *, pinned: bool) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One who waits, or how many more do."""
+    """One who waits, or how many more do. `pk` is the preset's, while there is one."""
 
     key: str
     preset: str
+    pk: int | None
     position: str
     tenant: str
     request: str
@@ -277,11 +290,13 @@ def queue_shown(
     entries: list[QueueEntry], now: float, ask: Callable[..., Any] = waiters_of
 ) -> QueueShown:
     rows: list[Row] = []
+    keys = keys_of(entry.preset for entry in entries[:MOST_ENTRIES])
     for number, entry in enumerate(entries[:MOST_ENTRIES]):
+        pk = keys.get(entry.preset)
         waiters = _waiters(entry, ask) if number < MOST_ASKED_ABOUT else []
-        rows += [_row(entry, waiter, now) for waiter in waiters]
+        rows += [_row(entry, pk, waiter, now) for waiter in waiters]
         if (left := entry.waiters - len(waiters)) > 0:
-            rows.append(_rest(entry, left, now, whole=not waiters))
+            rows.append(_rest(entry, pk, left, now, whole=not waiters))
     more = max(0, len(entries) - MOST_ENTRIES)
     return QueueShown(rows, sum(entry.waiters for entry in entries), more)
 
@@ -294,10 +309,11 @@ def _waiters(entry: QueueEntry, ask: Callable[..., Any]) -> list[Waiter]:
     return items
 
 
-def _row(entry: QueueEntry, waiter: Waiter, now: float) -> Row:
+def _row(entry: QueueEntry, pk: int | None, waiter: Waiter, now: float) -> Row:
     return Row(
         key=f"waiter-{entry.preset}-{waiter.request or waiter.position}",
         preset=entry.preset,
+        pk=pk,
         position=str(waiter.position),
         tenant=waiter.tenant,
         request=waiter.request,
@@ -305,15 +321,16 @@ def _row(entry: QueueEntry, waiter: Waiter, now: float) -> Row:
         waited=lasting(waiter.waited),
         since=round(now - waiter.waited),
         reason=holdup_told(entry),
-        seconds=_estimate(waiter.seconds),
+        seconds=estimate_told(waiter.seconds),
     )
 
 
-def _rest(entry: QueueEntry, left: int, now: float, *, whole: bool) -> Row:
+def _rest(entry: QueueEntry, pk: int | None, left: int, now: float, *, whole: bool) -> Row:
     text = _("%(count)s waiting") if whole else _("%(count)s more")
     return Row(
         key=f"rest-{entry.preset}",
         preset=entry.preset,
+        pk=pk,
         position=text % {"count": left},
         tenant="",
         request="",
@@ -321,9 +338,5 @@ def _rest(entry: QueueEntry, left: int, now: float, *, whole: bool) -> Row:
         waited=lasting(entry.oldest),
         since=round(now - entry.oldest),
         reason=holdup_told(entry),
-        seconds=_estimate(entry.seconds),
+        seconds=estimate_told(entry.seconds),
     )
-
-
-def _estimate(seconds: float | None) -> str:
-    return _("not known") if seconds is None else _("about %(time)s") % {"time": lasting(seconds)}

@@ -3,15 +3,17 @@ record holds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import chain
 
 from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from models_registry.models import Preset
 from scheduler.models import DecisionRecord, InstanceRecord
 
 from .words import decision_told, kind_told, lasting, reason_told
@@ -26,6 +28,8 @@ FIRST_SPAN = "1h"
 MOST_ROWS = 300
 """Of each kind, the newest."""
 MOST_LANES = 24
+MOST_TOLD = 10
+"""Of what ended, the newest, in words beneath."""
 LEAST_PERCENT = 0.4
 """Of the width: what is shorter can still be pointed at."""
 
@@ -53,12 +57,18 @@ class Item:
 
 @dataclass(slots=True)
 class Lane:
+    """`pk` is its preset's, while there is one."""
+
     preset: str
     last: datetime
     items: list[Item] = field(default_factory=list)
+    marks: list[tuple[datetime, Item]] = field(default_factory=list)
+    pk: int | None = None
 
     def add(self, item: Item, at: datetime) -> None:
         self.items.append(item)
+        if not item.width:
+            self.marks.append((at, item))
         self.last = max(self.last, at)
 
 
@@ -68,6 +78,8 @@ class Timeline:
     begin: datetime
     end: datetime
     lanes: list[Lane]
+    newest: list[Item]
+    """Of the marks: what was evicted, ended, crashed or was refused."""
     cut: bool
     """More has happened than is shown."""
     decisions: bool
@@ -104,10 +116,20 @@ def timeline(span: str, *, decisions: bool, now: datetime | None = None) -> Time
     for decision in reversed(decided[:MOST_ROWS]):
         lane = lanes.setdefault(decision.preset, Lane(decision.preset, decision.at))
         lane.add(_decided(decision, axis, end), decision.at)
-    newest = sorted(lanes.values(), key=lambda lane: lane.last, reverse=True)
-    cut = max(len(instances), len(decided)) > MOST_ROWS or len(newest) > MOST_LANES
-    ordered = sorted(newest[:MOST_LANES], key=lambda lane: lane.preset.lower())
-    return Timeline(span, begin, end, ordered, cut, decisions)
+    latest = sorted(lanes.values(), key=lambda lane: lane.last, reverse=True)
+    cut = max(len(instances), len(decided)) > MOST_ROWS or len(latest) > MOST_LANES
+    ordered = sorted(latest[:MOST_LANES], key=lambda lane: lane.preset.lower())
+    keys = keys_of(lane.preset for lane in ordered)
+    for lane in ordered:
+        lane.pk = keys.get(lane.preset)
+    marks = sorted(chain(*(lane.marks for lane in latest)), key=lambda mark: mark[0])
+    newest = [item for _at, item in reversed(marks[-MOST_TOLD:])]
+    return Timeline(span, begin, end, ordered, newest, cut, decisions)
+
+
+def keys_of(presets: Iterable[str]) -> dict[str, int]:
+    """By name, of those that still are: their pages are found by them."""
+    return dict(Preset.objects.filter(name__in=set(presets)).values_list("name", "pk"))
 
 
 def _ran(row: InstanceRecord, axis: _Axis, now: datetime) -> Iterator[Item]:

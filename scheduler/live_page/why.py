@@ -14,7 +14,16 @@ from scheduler.models import DecisionRecord, InstanceRecord
 from scheduler.protocol import Explained, Refused
 
 from .timeline import clock
-from .words import decision_told, holdup_told, kind_told, lasting, mebibytes, reason_told
+from .words import (
+    decision_told,
+    estimate_told,
+    figure_named,
+    holdup_told,
+    kind_told,
+    lasting,
+    mebibytes,
+    reason_told,
+)
 
 MOST_STEPS = 20
 """Decisions about one instance that are told."""
@@ -45,8 +54,9 @@ def why_request(explained: Explained) -> Why:
         (_("Instance that answers"), explained.instance),
     )
     figures += [(name, f"{value:,}") for name, value in optional if value is not None]
+    if explained.seconds is not None:
+        figures.append((_("Estimate until it is served"), estimate_told(explained.seconds)))
     times = (
-        (_("Estimate until it is served"), explained.seconds),
         (_("A busy model takes no new request for it, at the latest in"), explained.drain_in),
         (_("Has been answered for"), explained.answering),
     )
@@ -70,8 +80,10 @@ def why_not_known(request: str, refusal: Refused) -> Why:
 def why_decision(decision: DecisionRecord) -> Why:
     title = f"{kind_told(decision.kind, decision.reason).capitalize()}: {decision.preset}"
     told = decision_told(decision.kind, decision.preset, decision.reason, decision.figures)
-    figures = [(_("At"), _moment(decision.at)), (_("Reason"), decision.reason)]
-    figures += [(name, _figure(name, value)) for name, value in _flat(decision.figures)]
+    figures = [(_("At"), _moment(decision.at)), (_("Reason"), reason_told(decision.reason))]
+    figures += [
+        (figure_named(name), _figure(name, value)) for name, value in _flat(decision.figures)
+    ]
     return Why(title, [told], figures)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from scheduler.protocol import QueueEntry
+from scheduler.protocol import QueueEntry, Upcoming
 
 MIB = 1 << 20
 
@@ -22,6 +22,45 @@ _HELD_UP = {
     "measuring": gettext_lazy("what it takes is being measured"),
     "load": gettext_lazy("its model is being loaded"),
     "slot": gettext_lazy("its model answers as many as it may at a time"),
+}
+
+_WOULD_BE_HELD_UP = {
+    "turn": gettext_lazy("other models are loaded first"),
+    "loader": gettext_lazy("another load is under way"),
+    "room": gettext_lazy("room is made for its model, which is then loaded"),
+    "busy": gettext_lazy("all that could make way are answering"),
+    "memory": gettext_lazy("other programs use the memory that it needs"),
+    "detached": gettext_lazy("its clients have gone, and all that could make way are answering"),
+    "measuring": gettext_lazy("what it takes is being measured"),
+    "load": gettext_lazy("its model is loaded first"),
+    "slot": gettext_lazy("its model answers as many as it may at a time"),
+}
+
+_FIGURES = {
+    "for": gettext_lazy("For"),
+    "idle_for": gettext_lazy("Had been idle for"),
+    "asked_every": gettext_lazy("Lately asked for every"),
+    "loaded_for": gettext_lazy("Had been loaded for"),
+    "head_for": gettext_lazy("The other had been the next for"),
+    "free_in": gettext_lazy("Thought to be free in"),
+    "retry_after": gettext_lazy("May be tried again after"),
+    "answers": gettext_lazy("Answers under way"),
+    "waiters": gettext_lazy("Requests that waited for it"),
+    "requests": gettext_lazy("Requests refused alike"),
+    "placement": gettext_lazy("Place"),
+    "context": gettext_lazy("Context"),
+    "blocked_by": gettext_lazy("In its way"),
+    "problem": gettext_lazy("Problem"),
+}
+
+_FIGURES_OF_DEVICES = {
+    "needs": gettext_lazy("Needed on %(device)s"),
+    "available": gettext_lazy("Available after the margin on %(device)s"),
+    "maps": gettext_lazy("Mapped from %(device)s"),
+    "frees": gettext_lazy("Freed on %(device)s"),
+    "over": gettext_lazy("Held beyond the budget on %(device)s"),
+    "short": gettext_lazy("Lacking on %(device)s"),
+    "granted": gettext_lazy("Granted on %(device)s"),
 }
 
 _KINDS = {
@@ -117,6 +156,39 @@ def holdup_words(holdup: str) -> str:
     return str(_HELD_UP[holdup])
 
 
+def estimate_told(seconds: float | None) -> str:
+    if seconds is None:
+        return _("not known")
+    if seconds < 1:
+        return _("less than 1 sec")
+    return _("about %(time)s") % {"time": lasting(seconds)}
+
+
+def upcoming_told(coming: Upcoming) -> str:
+    """Of a request that came now: how long it would wait, and for what."""
+    if coming.seconds is None and coming.holdup is None:
+        return _("A request that came now would be refused, or its wait cannot be told.")
+    if coming.holdup is None:
+        return _("A request that came now would be answered at once.")
+    named = {
+        "time": estimate_told(coming.seconds),
+        "reason": _WOULD_BE_HELD_UP[coming.holdup],
+    }
+    told = _("A request that came now would wait, %(time)s: %(reason)s.") % named
+    if coming.makes_way:
+        told += " " + _("%(names)s would make way.") % {"names": ", ".join(coming.makes_way)}
+    return told
+
+
+def figure_named(name: str) -> str:
+    """What a figure of the record is called: `needs_CUDA0` is what is needed there."""
+    if known := _FIGURES.get(name):
+        return str(known)
+    kind, _underscore, device = name.partition("_")
+    text = _FIGURES_OF_DEVICES.get(kind)
+    return name.replace("_", " ") if text is None else text % {"device": device}
+
+
 def holdup_told(entry: QueueEntry) -> str:
     """What an entry waits for, with who makes way and when."""
     words = holdup_words(entry.holdup) if entry.holdup else ""
@@ -189,6 +261,13 @@ def _end_told(figures: Mapping[str, Any]) -> list[str]:
             told.append(text % {"time": lasting(figures[name])})
     if figures.get("answers"):
         told.append(_("Answers under way: %(count)s") % {"count": figures["answers"]})
+    if needs := _sizes(figures, "needs"):
+        told.append(_("The other needs %(sizes)s") % {"sizes": on_devices(needs)})
+        if available := _sizes(figures, "available"):
+            told.append(
+                _("After the margin there were available %(sizes)s")
+                % {"sizes": on_devices(available)}
+            )
     if frees := _sizes(figures, "frees"):
         told.append(_("That frees %(sizes)s") % {"sizes": on_devices(frees)})
     if over := _sizes(figures, "over"):

@@ -13,6 +13,7 @@ from scheduler.protocol import (
     HoldupName,
     PriorityName,
     QueueEntry,
+    Upcoming,
     Victim,
     Waiter,
     WaitersPage,
@@ -43,7 +44,14 @@ def waiters(owner: Owner, preset: PresetName, *, limit: int, offset: int) -> Wai
     """One page of those who wait for `preset`, in the order in which they will be served."""
     now = owner.clock()
     count, page = owner.planner.waiters(preset, now, offset=offset, limit=limit)
-    return WaitersPage(preset, count, [_waiter(owner, told) for told in page])
+    items = [_waiter(owner, told) for told in page]
+    return WaitersPage(preset, count, items, _upcoming(owner, preset, now))
+
+
+def _upcoming(owner: Owner, preset: PresetName, now: float) -> Upcoming:
+    told = owner.planner.next_for(preset, now)
+    holdup = None if told.holdup is None else cast(HoldupName, told.holdup.value)
+    return Upcoming(told.seconds, holdup, told.makes_way)
 
 
 def explained(owner: Owner, request: RequestId) -> Explained | None:

@@ -106,12 +106,21 @@ def test_from_a_button_to_an_eviction_and_its_reason(taking_turns: None, desk: D
     expect(page.get_by_role("article", name="beta")).to_be_visible()
     expect(card).not_to_be_visible()
 
-    mark = page.get_by_role("link", name="eviction: slow was evicted for beta")
-    mark.focus()
+    lane = page.get_by_role("group", name="slow")
+    lane.get_by_role("link", name="eviction: slow was evicted for beta").focus()
     expect(page.locator("#live-tip")).to_contain_text("slow was evicted for beta")
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog")).to_contain_text("Eviction: slow")
-    expect(page.get_by_role("dialog").get_by_role("row", name="idle_for")).to_be_visible()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("row", name="Had been idle for")).to_be_visible()
+    page.keyboard.press("Escape")
+
+    newest = page.get_by_role("list", name="In words, the newest first")
+    expect(newest).to_contain_text("slow was evicted for beta")
+    lane.get_by_role("link", name="slow", exact=True).click()
+    coming = page.get_by_role("region", name="The next request")
+    expect(coming).to_contain_text("A request that came now would wait")
+    expect(coming).to_contain_text("beta would make way")
 
 
 def test_a_lost_connection_is_told_and_comes_back(desk: Desk) -> None:

@@ -15,10 +15,10 @@ from proxy.models import UsageRecord
 from .registry_rows import make_model_file, make_preset
 
 
-def test_a_browser_is_sent_from_the_root_to_the_admin(client: Client) -> None:
+def test_who_is_not_logged_in_does_that_first_and_comes_back(client: Client) -> None:
     answer = client.get("/")
 
-    assert (answer.status_code, answer.headers["Location"]) == (302, "/admin/")
+    assert (answer.status_code, answer.headers["Location"]) == (302, "/account/login/?next=/")
 
 
 def test_who_may_look_at_the_live_page_is_sent_to_the_first_steps_until_these_are_done(

@@ -171,6 +171,22 @@ def test_an_estimate_grows_with_what_is_to_be_loaded_before():
     assert all(b - a >= 15 for a, b in pairwise(estimates))
 
 
+def test_an_estimate_counts_who_answers_where_bytes_are_short_and_places_are_not():
+    presets = [preset(name, need=(("gpu", 6),), load_seconds=1.0) for name in "abc"]
+    story = Story(*presets, models_max=0, quantum_seconds=200)
+    story.devices(gpu=10)
+    story.busy(1, "a")
+    story.until(100)
+    story.ask(2, "b")
+    story.ask(3, "c")
+
+    first, second = story.why(2), story.why(3)
+
+    assert first.holdup == "busy"
+    assert first.seconds == pytest.approx(100, abs=15)
+    assert second.seconds > first.seconds
+
+
 def test_an_estimate_is_never_negative_however_late_a_load_is():
     story = Story(preset("a", load_seconds=2.0), preset("b", load_seconds=2.0))
     story.ask(1, "a")
