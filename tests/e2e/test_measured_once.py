@@ -73,7 +73,7 @@ def test_a_file_that_is_replaced_while_it_is_loaded_is_measured_again_and_served
         manage.until_measured("slow")
         [small] = manage.measurements("slow")
 
-        with running.client.stream("slow", max_tokens=1500) as under_way:
+        with running.client.stream("slow", max_tokens=900) as under_way:
             under_way.next_event()
             old = running.instance_of("slow")["instance"]
             tiny_model(running.models_dir, "slow", seed=5, blocks=40)
