@@ -6,6 +6,7 @@ the gateway's own shell, and both end with the folder, before tests with loops o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -18,15 +19,16 @@ from tests.support.hub import Hub, downloads_from, hub
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """A test that fails leaves a picture of each of its pages, and what the gateway said."""
+    """A test leaves a picture of each of its pages; and if it fails, what the gateway said."""
     report = yield
     desk = getattr(item, "funcargs", {}).get("desk")
-    if (
-        report.failed and report.when != "teardown" and isinstance(desk, Desk)
-    ):  # then they are closed
-        pictures = desk.pictures(PICTURES / item.name)
-        report.sections.append(("pages", "\n".join(map(str, pictures))))
-        report.sections.append(("gateway", "\n".join(desk.gateway.output[-60:])))
+    if not isinstance(desk, Desk) or report.when == "teardown":  # then they are closed
+        return report
+    if report.failed or report.when == "call":
+        pictures = desk.pictures(PICTURES / re.sub(r"[^\w.-]+", "-", item.name))
+        if report.failed:
+            report.sections.append(("pages", "\n".join(map(str, pictures))))
+            report.sections.append(("gateway", "\n".join(desk.gateway.output[-60:])))
     return report
 
 

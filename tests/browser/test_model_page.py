@@ -8,7 +8,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support.browsing import PICTURES, Desk
+from tests.support.browsing import Desk
 from tests.support.gateway import Gateway
 from tests.support.reading_colours import poor_contrasts
 
@@ -62,11 +62,6 @@ def opened(desk: Desk, model: str, *, width: int = 1280) -> Page:
     return page
 
 
-def pictured(page: Page, name: str) -> None:
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=PICTURES / f"{name}.png", full_page=True)
-
-
 @pytest.fixture(scope="module")
 def broken(running: Gateway) -> None:
     """A preset whose load fails."""
@@ -94,7 +89,6 @@ def test_why_a_model_failed_to_load_is_told_with_its_log(broken: None, desk: Des
     page.keyboard.press("Enter")
     expect(page.get_by_text("Lines with “BLOCK_COUNT”")).to_be_visible()
     expect(lines).to_contain_text(re.compile(r"\d+: .*block_count"))
-    pictured(page, "model-failed")
 
 
 def test_a_load_is_seen_as_it_goes_and_its_log_as_it_is_printed(
@@ -126,7 +120,6 @@ def test_a_load_is_seen_as_it_goes_and_its_log_as_it_is_printed(
     expect(page.get_by_role("region", name="The model", exact=True)).to_contain_text("llama")
     options = page.get_by_role("table", name="Effective options")
     expect(options.get_by_role("row").nth(1)).to_be_visible()
-    pictured(page, "model-page")
 
 
 def test_ten_thousand_events_and_lines_leave_it_as_large_as_it_was(desk: Desk) -> None:
@@ -162,7 +155,5 @@ def test_on_a_telephone_and_in_the_dark_it_can_be_read(broken: None, desk: Desk)
     sideways = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert page.evaluate(sideways) == 0
     assert poor_contrasts(page, "#corral-live") == []
-    pictured(page, "model-telephone")
     page.evaluate("document.documentElement.classList.add('dark')")
     assert poor_contrasts(page, "#corral-live") == []
-    pictured(page, "model-telephone-dark")

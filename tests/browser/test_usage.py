@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support.browsing import PASSWORD, PICTURES, Desk
+from tests.support.browsing import PASSWORD, Desk
 from tests.support.gateway import Gateway
 from tests.support.reading_colours import poor_contrasts
 
@@ -96,8 +96,6 @@ def test_which_team_used_most_this_week_is_read_at_once(painted: None, desk: Des
     assert poor_contrasts(page, "#content") == []
     page.evaluate("document.documentElement.classList.add('dark')")
     assert poor_contrasts(page, "#content") == []
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=PICTURES / "usage-dark.png", full_page=True)
 
 
 def test_a_member_reads_their_own_on_a_telephone(painted: None, desk: Desk) -> None:
@@ -113,4 +111,3 @@ def test_a_member_reads_their_own_on_a_telephone(painted: None, desk: Desk) -> N
     expect(page.get_by_text("painters")).to_have_count(0)
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     assert poor_contrasts(page, "#content") == []
-    page.screenshot(path=PICTURES / "usage-member.png", full_page=True)

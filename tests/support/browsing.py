@@ -9,7 +9,6 @@ from pathlib import Path
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
 
 from tests.support.gateway import Gateway
-from tests.support.made_once import CACHE
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 OPTIONS = [
@@ -20,7 +19,8 @@ OPTIONS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-PICTURES = CACHE / "browser"
+PICTURES = Path(__file__).resolve().parents[2] / "var" / "browser"
+"""Of the pages of each test, as it left them: for people, and for CI to keep."""
 PASSWORD = "correct horse battery staple"
 ACCOUNTS = f"""
 from django.contrib.auth.models import User
@@ -72,10 +72,14 @@ class Desk:
         expect(page.get_by_role("heading", name="Site administration")).to_be_visible()
 
     def pictures(self, folder: Path) -> list[Path]:
+        """One of each page that is open."""
+        PICTURES.parent.mkdir(mode=0o700, exist_ok=True)  # a gateway's state may lie there
         folder.mkdir(parents=True, exist_ok=True)
-        paths = [folder / f"{number}.png" for number in range(len(self.pages))]
-        for page, path in zip(self.pages, paths, strict=True):
-            page.screenshot(path=path, full_page=True)
+        paths = []
+        for number, page in enumerate(self.pages):
+            if not page.is_closed():
+                paths.append(folder / f"{number}.png")
+                page.screenshot(path=paths[-1], full_page=True)
         return paths
 
     def close(self) -> None:
