@@ -118,6 +118,7 @@ def test_from_a_button_to_an_eviction_and_its_reason(taking_turns: None, desk: D
 
     newest = page.get_by_role("list", name="In words, the newest first")
     expect(newest).to_contain_text("slow was evicted for beta")
+    expect(page.get_by_role("article", name="beta").get_by_text("0 of ")).to_be_visible()
     lane.get_by_role("link", name="slow", exact=True).click()
     coming = page.get_by_role("region", name="The next request")
     expect(coming).to_contain_text("A request that came now would wait")
