@@ -35,7 +35,7 @@ def snapshot_event(models: list[Any]) -> Event:
 
 
 def activity_event() -> Event:
-    """Leases, waiters or free memory have changed: none of llama.cpp's."""
+    """Leases, waiters, free memory or how a download stands have changed: none of llama.cpp's."""
     return _event("activity", "*")
 
 

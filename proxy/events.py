@@ -51,7 +51,7 @@ Names = Callable[[], Awaitable[Mapping[str, tuple[str, ...]]]]
 class Listener(Protocol):
     """Whoever hears of events. Its `tell` waits until its client has taken them; NOTHING is told
     when nothing has happened for long. `hears_activity`: it is also told that leases, waiters or
-    free memory have changed, at most once a second."""
+    free memory have changed, or how a download stands, at most once a second."""
 
     hears_activity: bool
 
@@ -265,9 +265,12 @@ class ModelEvents:
     async def _downloads_since(self, before: dict[str, Any] | None) -> dict[str, Any]:
         """Told without an id: what comes next tells them again."""
         now = await self._downloads.entries()
-        if before is not None:
+        if before is not None and now != before:
             gone = before.keys() - now.keys()
             finished = await self._downloads.finished(gone) if gone else {}
-            for event in download_events(before, now, finished):
+            told = list(download_events(before, now, finished))
+            for event in told:
                 self._tell_all(Part((event, "")))
+            if not told:  # one waits, is paused or has a problem: llama.cpp has no word for it
+                self._tell_activity()
         return now

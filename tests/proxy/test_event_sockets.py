@@ -72,6 +72,28 @@ async def test_activity_is_told_to_those_who_ask_for_it(tmp_path: Path) -> None:
         assert [(await heard(each))["id"] for each in (client, other)] == ["one.1"] * 2
 
 
+async def test_a_download_whose_bytes_stand_still_is_told_as_activity(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "LOOK_AT_DOWNLOADS_SECONDS", 0.01)
+    status = {"value": "downloading", "progress": {"value": 0.1, "files": {}}}
+    coming = {"d": {"status": status}}
+    looked = asyncio.Event()
+
+    class Standing(NoDownloads):
+        async def entries(self) -> dict[str, Any]:
+            looked.set()
+            return dict(coming)
+
+    async with told(tmp_path) as house:
+        house.app._downloads = Standing()  # type: ignore[assignment]
+        async with house.connect(EVENTS + "?activity=1") as client:
+            assert (await heard(client))["event"] == "snapshot"
+            await looked.wait()
+            coming["d"] = {"status": {**status, "detail": "paused"}}
+            assert await heard(client) == {"event": "activity", "model": "*"}
+
+
 async def test_what_a_reader_missed_is_told_by_the_id(tmp_path: Path) -> None:
     async with told(tmp_path) as house:
         async with house.connect(EVENTS) as client:

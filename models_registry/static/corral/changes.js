@@ -1,34 +1,37 @@
-/* Tells the page's own parts (`hx-trigger="corral:changed from:body"`) that something has happened to
-   models: at most once a second, and not while nobody looks. */
+/* Tells the page's own parts that something has happened: to models (`hx-trigger="corral:changed
+   from:body"`), or to what is being fetched (`corral:fetched`). Of each at most once a second, and
+   not while nobody looks. */
 
 import { follow } from "./stream.js";
 
 const LEAST_MS = 1000;
+const untold = new Set();
 let timer = 0;
-let missed = false;
 
 function tell() {
     timer = 0;
-    if (document.visibilityState !== "visible") {
-        missed = true;
-        return;
-    }
-    missed = false;
-    document.body.dispatchEvent(new CustomEvent("corral:changed"));
+    if (document.visibilityState !== "visible") return;
+    for (const name of untold) document.body.dispatchEvent(new CustomEvent(name));
+    untold.clear();
 }
 
-function tellSoon() {
+function tellSoon(...names) {
+    for (const name of names) untold.add(name);
     if (!timer) timer = setTimeout(tell, LEAST_MS);
 }
 
 document.addEventListener("visibilitychange", () => {
-    if (missed) tellSoon();
+    if (untold.size) tellSoon();
 });
 
 follow({
-    opened: tell,
+    opened() {
+        untold.add("corral:changed").add("corral:fetched");
+        tell();
+    },
     heard(event) {
-        if (event.event !== "download_progress") tellSoon();
+        if (event.event.startsWith("download_")) tellSoon("corral:fetched");
+        else tellSoon("corral:changed", "corral:fetched");
     },
     lost() {},
 });

@@ -9,11 +9,12 @@ const SHOW_MS = 100;
 const FIRST_WAIT_MS = 1000;
 const LONGEST_WAIT_MS = 15000;
 
+/* How long its next request waits depends on all models: of others only what has been is passed over. */
 function mine(event) {
     return !event.model || event.model === "*" || event.model === root.dataset.model;
 }
 
-begin({ matter: mine });
+begin({ records: mine });
 if (part) log();
 
 function log() {

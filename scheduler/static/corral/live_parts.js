@@ -47,7 +47,7 @@ function showTimes() {
 // The parts ------------------------------------------------------------------------------------
 
 let queried = () => ({});
-let matters = () => true;
+let records = () => true;
 let past = false; // whether what has happened may have something new
 let asking = false;
 let again = false;
@@ -134,9 +134,9 @@ function lost() {
 }
 
 function hear(event) {
-    if (event.event === "download_progress" || !matters(event) || isAStepOfALoad(event)) return;
+    if (event.event === "download_progress" || isAStepOfALoad(event)) return;
     renewSoon();
-    if (event.event !== "activity") renewPastSoon();
+    if (event.event !== "activity" && records(event)) renewPastSoon();
 }
 
 /* Then only its card's bar moves. */
@@ -198,11 +198,11 @@ root.addEventListener("click", async (event) => {
 
 let stream = null;
 
-/* `query()` is what the page asks for its parts with; events that do not matter to it are passed
-   over. What the parts are is their page's: `#live-parts` within `#corral-live`. */
-export function begin({ query, matter }) {
+/* `query()` is what the page asks for its parts with; `records(event)` says whether it tells of what
+   has been there. What the parts are is their page's: `#live-parts` within `#corral-live`. */
+export function begin({ query, records: recorded }) {
     if (query) queried = query;
-    if (matter) matters = matter;
+    if (recorded) records = recorded;
     withoutBlanks(parts);
     readClock();
     setInterval(showTimes, 1000);
