@@ -43,6 +43,7 @@ UNFOLD: dict[str, Any] = {
     "SITE_FAVICONS": [{"rel": "icon", "href": _static("corral/icon.svg"), "type": "image/svg+xml"}],
     "SITE_URL": None,
     "STYLES": [_static("corral/admin.css")],
+    "SCRIPTS": [_static("corral/icons.js")],
     "SHOW_LANGUAGES": True,
     "BORDER_RADIUS": "6px",
     "COLORS": {

@@ -117,12 +117,15 @@ class Waiter(msgspec.Struct, frozen=True):
 
 class Upcoming(msgspec.Struct, frozen=True):
     """Of a request that came now. `seconds` is the estimate until it were served: None where that
-    is not known, or where it would be refused; `holdup` what it would wait for, None
-    for nothing; `makes_way` who would go for it."""
+    is not known, or where it would be refused; `holdup` what it would wait for, None for nothing;
+    `makes_way` who would go for it; `refused` what it would be told, empty where it would not;
+    `failed`: its model's last load did, and it is tried again."""
 
     seconds: float | None
     holdup: HoldupName | None = None
     makes_way: tuple[str, ...] = ()
+    refused: str = ""
+    failed: bool = False
 
 
 class WaitersPage(msgspec.Struct, frozen=True):

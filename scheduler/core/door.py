@@ -10,7 +10,7 @@ from .events import Requested
 from .granting import USES, Granting
 from .instances import Instance
 from .states import State
-from .values import Code, Kind, Priority, Refusal
+from .values import Code, Kind, PresetName, Priority, Refusal, RequestId
 
 
 class Door:
@@ -63,6 +63,11 @@ class Door:
             sticky=event.sticky,
         )
         return []
+
+    def refusal_of_one_more(self, preset: PresetName, now: float) -> Refusal | None:
+        """What a request of nobody in particular that came now would be told; None: let in."""
+        event = Requested(RequestId(-1), preset, now)
+        return self._refusal(event, self._fleet.current(preset), now)
 
     def _is_next(self, event: Requested, current: Instance) -> bool:
         """Nobody waits before it, and a slot is free."""

@@ -82,8 +82,10 @@ class Planner:
         self._admission = Admission(books, room, siting, eviction, self._draining, self._granting)
         self._estimates = Estimates(books, self._draining)
         self._explaining = Explaining(books, self._admission, self._estimates, self._draining)
-        self._upcoming = UpcomingRequests(books, self._explaining, self._estimates, self._fitting)
         self._door = Door(books, self._admission, self._estimates, self._granting)
+        self._upcoming = UpcomingRequests(
+            books, self._door, self._explaining, self._estimates, self._fitting
+        )
         self._children = Children(books, self._granting)
         self._over_limit = OverLimit(books, eviction, self._draining)
         self._remotes = Remotes(books, self._granting)

@@ -92,10 +92,10 @@ def device_shown(device: DeviceState) -> DeviceShown:
 
 
 def _parts(device: DeviceState) -> Iterator[tuple[str, str, int, dict[str, str]]]:
-    """Those in use: name, colour, bytes, and what else is known."""
+    """Those in use: name, colour, bytes, and what else is known. The largest instance first."""
     own = 0
     colours = _colours([each.instance for each in device.instances])
-    for each in device.instances:
+    for each in sorted(device.instances, key=lambda each: (-each.held, each.instance)):
         own += each.held
         figures = {
             "predicted": mebibytes(each.predicted),

@@ -166,17 +166,22 @@ def estimate_told(seconds: float | None) -> str:
 
 def upcoming_told(coming: Upcoming) -> str:
     """Of a request that came now: how long it would wait, and for what."""
-    if coming.seconds is None and coming.holdup is None:
-        return _("A request that came now would be refused, or its wait cannot be told.")
+    if coming.refused:
+        return _("A request that came now would be refused: %(reason)s.") % {
+            "reason": coming.refused
+        }
     if coming.holdup is None:
         return _("A request that came now would be answered at once.")
+    known = coming.seconds is not None
     named = {
-        "time": estimate_told(coming.seconds),
+        "time": estimate_told(coming.seconds) if known else _("for how long is not known"),
         "reason": _WOULD_BE_HELD_UP[coming.holdup],
     }
     told = _("A request that came now would wait, %(time)s: %(reason)s.") % named
     if coming.makes_way:
         told += " " + _("%(names)s would make way.") % {"names": ", ".join(coming.makes_way)}
+    if coming.failed:
+        told += " " + _("The last load has failed, and would be tried again.")
     return told
 
 

@@ -1,4 +1,5 @@
-"""Whether something has changed that no preset's state tells: leases, waiters, free memory."""
+"""Whether something has changed that no preset's state tells: leases, waiters, free memory, what is
+not tried for a while because its load failed."""
 
 from __future__ import annotations
 
@@ -24,24 +25,25 @@ class Activity:
     def take_in(self, now: float) -> None:
         """What is now is known."""
         self._looked_at = now
-        self._used, self._free = self._in_use(), self._free_now()
+        self._used, self._free = self._in_use(now), self._free_now()
 
     def changed(self, now: float) -> bool:
         """Since the last time that it was true."""
         if now - self._looked_at < LOOK_EVERY_SECONDS:
             return False
         self._looked_at = now
-        used, free = self._in_use(), self._free_now()
+        used, free = self._in_use(now), self._free_now()
         if used == self._used and not self._differs(free):
             return False
         self._used, self._free = used, free
         return True
 
-    def _in_use(self) -> object:
+    def _in_use(self, now: float) -> object:
         planner = self._owner.planner
         each = (*planner.instances.values(), *planner.remotes.values())
         leases = tuple((i.id, len(i.leases), len(i.abandoned)) for i in each)
-        return leases, self._owner.waiting.newest
+        backing_off = {name for name, each in planner.failures.items() if now < each.until}
+        return leases, self._owner.waiting.newest, backing_off
 
     def _free_now(self) -> dict[str, int]:
         return {each.reading.device: each.reading.free for each in self._owner.memory.devices}

@@ -19,6 +19,7 @@ from scheduler.protocol import (
     WaitersPage,
 )
 
+from .refusals import refused
 from .remote_run import RemoteRun
 from .waiting import Asked
 
@@ -51,7 +52,8 @@ def waiters(owner: Owner, preset: PresetName, *, limit: int, offset: int) -> Wai
 def _upcoming(owner: Owner, preset: PresetName, now: float) -> Upcoming:
     told = owner.planner.next_for(preset, now)
     holdup = None if told.holdup is None else cast(HoldupName, told.holdup.value)
-    return Upcoming(told.seconds, holdup, told.makes_way)
+    words = "" if told.refusal is None else refused(told.refusal, preset).message
+    return Upcoming(told.seconds, holdup, told.makes_way, words, told.failed)
 
 
 def explained(owner: Owner, request: RequestId) -> Explained | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.core.upcoming import Upcoming
-from scheduler.core.values import Exit
+from scheduler.core.values import Code, Exit
 
 from .story import Story, preset
 
@@ -88,7 +88,41 @@ def test_one_that_would_be_refused_has_no_estimate():
     told.ask(1, "b")
     told.exit(told.of("b").id, Exit(code=1))
 
-    assert coming(told, "a") == coming(told, "b") == coming(told, "gone") == Upcoming(None)
+    codes = {name: coming(told, name).refusal.code for name in ("a", "b", "gone")}
+    assert codes == {
+        "a": Code.MODEL_TOO_LARGE,
+        "b": Code.MODEL_BACKING_OFF,
+        "gone": Code.MODEL_NOT_FOUND,
+    }
+    assert coming(told, "b").refusal.retry_after_seconds > 0
+    assert all(coming(told, name).seconds is None for name in codes)
+
+
+def test_once_its_back_off_is_over_a_failed_model_would_be_tried_again():
+    told = story(sized("b", 6))
+    told.ask(1, "b")
+    told.exit(told.of("b").id, Exit(code=1))
+    told.wait(100)
+
+    assert coming(told, "b") == Upcoming(20.0, "load", failed=True)
+
+
+def test_one_for_a_broken_model_is_refused_where_another_would_have_to_go():
+    told = story(sized("a", 6), sized("b", 6))
+    told.ask(1, "b")
+    told.exit(told.of("b").id, Exit(code=1))
+    told.busy(2, "a")
+    told.wait(100)
+
+    assert coming(told, "b").refusal.code is Code.MODEL_BROKEN
+
+
+def test_one_that_finds_the_queue_full_is_refused():
+    told = story(sized("a", 6), queue_limit=1)
+    told.busy(1, "a")
+    told.ask(2, "a")
+
+    assert coming(told, "a").refusal.code is Code.QUEUE_FULL
 
 
 def test_asking_changes_nothing():
