@@ -23,11 +23,11 @@ def answer_speeds() -> dict[str, float]:
     tokens: dict[str, int] = defaultdict(int)
     seconds: dict[str, float] = defaultdict(float)
     newest = UsageRecord.objects.order_by("-id").values_list(
-        "preset", "answered", "duration", "first_token"
+        "preset", "stream", "answered", "duration", "first_token"
     )[:LOOKED_AT]
-    for preset, answered, duration, first_token in newest:
-        if duration is None or first_token is None or duration <= first_token:
-            continue  # not streamed: how long it generated is not known
+    for preset, streamed, answered, duration, first_token in newest:
+        if not streamed or duration is None or first_token is None or duration <= first_token:
+            continue  # how long it generated is not known
         if not answered or answered < 2:
             continue  # none came after the first
         tokens[preset] += answered - 1

@@ -9,6 +9,7 @@ from django.contrib import admin
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from models_registry.admin.base import NOTHING, ReadOnlyAdmin, mebibytes, told
@@ -32,25 +33,27 @@ class InstanceRecordAdmin(ReadOnlyAdmin):
         "signal", "placed", "memory", "last_words", "command_line", "why",
     )  # fmt: skip
 
-    @admin.display(description="placement")
+    @admin.display(description=gettext_lazy("placement"))
     def placed(self, instance: InstanceRecord) -> str:
         kind = cast(PlacementKind, instance.placement) if instance.placement else None
         where = place(kind, instance.layers)
         return f"{where}, {tokens(instance.context)}" if where else NOTHING
 
-    @admin.display(description="memory")
+    @admin.display(description=gettext_lazy("memory"))
     def memory(self, instance: InstanceRecord) -> SafeString | str:
         """As predicted at its start, and as it reported it."""
         predicted, actual = instance.predicted, instance.actual
-        rows = (
-            (
-                device,
-                mebibytes(predicted.get(device, 0)),
-                mebibytes(actual.get(device, 0)) if actual else NOTHING,
-            )
+        text = _("%(device)s: predicted %(predicted)s, reported %(reported)s")
+        lines = (
+            text
+            % {
+                "device": device,
+                "predicted": mebibytes(predicted.get(device, 0)),
+                "reported": mebibytes(actual.get(device, 0)) if actual else NOTHING,
+            }
             for device in {**predicted, **actual}
         )
-        return format_html_join("", "<div>{}: predicted {}, reported {}</div>", rows) or NOTHING
+        return format_html_join("", "<div>{}</div>", ((line,) for line in lines)) or NOTHING
 
     @admin.display(description=gettext_lazy("last words"))
     def last_words(self, instance: InstanceRecord) -> SafeString | str:
@@ -64,7 +67,7 @@ class InstanceRecordAdmin(ReadOnlyAdmin):
             return NOTHING
         return told(shlex.join(map(str, instance.argv)))
 
-    @admin.display(description="decisions")
+    @admin.display(description=gettext_lazy("decisions"))
     def why(self, instance: InstanceRecord) -> SafeString | str:
         rows = (
             (
@@ -87,12 +90,12 @@ class DecisionRecordAdmin(ReadOnlyAdmin):
     list_select_related = ()
     fields = ("at", "kind", "preset", "ran_as", "reason", "figures_told")
 
-    @admin.display(description="figures")
+    @admin.display(description=gettext_lazy("figures"))
     def figures_told(self, decision: DecisionRecord) -> SafeString | str:
         pairs = sorted(decision.figures.items())
         return format_html_join("", "<div>{}: {}</div>", pairs) or NOTHING
 
-    @admin.display(description="instance")
+    @admin.display(description=gettext_lazy("instance"))
     def ran_as(self, decision: DecisionRecord) -> SafeString | str:
         if decision.instance is None:
             return NOTHING

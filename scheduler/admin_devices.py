@@ -12,12 +12,14 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from models_registry.admin.base import NOTHING, badge, mebibytes
 from models_registry.admin.history import HistoryAdmin
 
 from .describing import live_devices
 from .limits import check_device, fixed_limits, set_by
+from .live_page.words import described
 from .models import DeviceLimit
 from .protocol import DeviceState, Refused
 
@@ -59,11 +61,11 @@ class DeviceLimitAdmin(HistoryAdmin):
     fields = ("device", "budget", "margin")
     list_before_template = "admin/scheduler/devicelimit/devices.html"
 
-    @admin.display(description="budget", ordering="budget")
+    @admin.display(description=gettext_lazy("budget"), ordering="budget")
     def budget_told(self, limit: DeviceLimit) -> SafeString | str:
         return _limit_told(limit, "budget")
 
-    @admin.display(description="margin", ordering="margin")
+    @admin.display(description=gettext_lazy("margin"), ordering="margin")
     def margin_told(self, limit: DeviceLimit) -> SafeString | str:
         return _limit_told(limit, "margin")
 
@@ -112,7 +114,7 @@ def _device_shown(device: DeviceState, row: int | None) -> dict[str, Any]:
     moving = {"leaving": device.leaving, "returning": device.returning}
     return {
         "device": device.device,
-        "description": device.description,
+        "description": described(device.description),
         "total": mebibytes(device.total),
         "free": mebibytes(device.free),
         "external": mebibytes(device.external),

@@ -105,6 +105,34 @@ def _called(source: str) -> Iterator[Text]:
             yield Text(*(str(text) for text in texts[: CALLS[name]]))
 
 
+def unsaid() -> list[str]:
+    """Columns, actions, filters and fields of forms that Django names by their text in English, or
+    by their name in the code, whatever the reader's language."""
+    return [
+        f"{path.relative_to(ROOT)}:{line}"
+        for app in APPS
+        for path in sorted((ROOT / app).rglob("*.py"))
+        for line in _plain_names(ast.parse(path.read_text()))
+    ]
+
+
+def _plain_names(tree: ast.AST) -> Iterator[int]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            for each in node.body:
+                if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "title":
+                    yield from [each.lineno] if isinstance(each.value, ast.Constant) else []
+        elif isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            name = {"admin.display": "description", "admin.action": "description"}.get(called, "")
+            if called.startswith("forms.") and called.endswith("Field"):
+                name = "label"
+            given = {each.arg: each.value for each in node.keywords}
+            hidden = "HiddenInput" in ast.unparse(node) or None in given
+            if name and not hidden and isinstance(given.get(name), ast.Constant | None):
+                yield node.lineno
+
+
 def _of_models() -> Iterator[Text]:
     from routerproj.model_words import app_words, our_models, words_of
 

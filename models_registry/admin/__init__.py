@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.contrib import admin
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy
 
 from models_registry import measurements
 from models_registry.admin.audit import AuditRecordAdmin as AuditRecordAdmin
@@ -44,13 +45,13 @@ class MeasurementAdmin(ReadOnlyAdmin):
         "created_at", "ordered_at", "started_at", "measured_at", "used_at", "fingerprint",
     ]  # fmt: skip
 
-    @admin.display(description="memory")
+    @admin.display(description=gettext_lazy("memory"))
     def total(self, row: Measurement) -> SafeString | str:
         totals = measurements.total_bytes(row).items()
         pairs = ((device, mebibytes(size)) for device, size in totals)
         return format_html_join(", ", "{} {}", pairs) or NOTHING
 
-    @admin.display(description="parts")
+    @admin.display(description=gettext_lazy("parts"))
     def parts(self, row: Measurement) -> SafeString | str:
         rows = (
             (each["device"], *(mebibytes(each[part]) for part in ("model", "context", "compute")))
@@ -59,6 +60,6 @@ class MeasurementAdmin(ReadOnlyAdmin):
         line = "<div>{}: model {}, context {}, compute {}</div>"
         return format_html_join("", line, rows) or NOTHING
 
-    @admin.display(description="error")
+    @admin.display(description=gettext_lazy("error"))
     def error_told(self, row: Measurement) -> SafeString | str:
         return told(row.error) if row.error else NOTHING

@@ -83,18 +83,18 @@ class AuditRecordAdmin(ReadOnlyAdmin):
         "note", "request_id", "digest",
     )  # fmt: skip
 
-    @admin.display(description="object")
+    @admin.display(description=gettext_lazy("object"))
     def of(self, row: AuditRecord) -> SafeString | str:
         """A link, while it is there."""
         name = f"{row.object_type} {row.object_name}"
         url = _page_of(row)
         return format_html('<a href="{}">{}</a>', url, name) if url else name
 
-    @admin.display(description="changes")
+    @admin.display(description=gettext_lazy("changes"))
     def differences(self, row: AuditRecord) -> SafeString | str:
         return _shown(row, LONGEST_SHOWN)
 
-    @admin.display(description="changes")
+    @admin.display(description=gettext_lazy("changes"))
     def whole(self, row: AuditRecord) -> SafeString | str:
         return _shown(row, None)
 

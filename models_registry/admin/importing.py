@@ -40,8 +40,11 @@ class ImportForm(forms.Form):
     form = forms.ChoiceField(
         choices=list(FORMS.items()), label=gettext_lazy("Form"), widget=UnfoldAdminSelectWidget
     )
-    file = forms.FileField(required=False, widget=UnfoldAdminFileFieldWidget)
+    file = forms.FileField(
+        label=gettext_lazy("File"), required=False, widget=UnfoldAdminFileFieldWidget
+    )
     text = forms.CharField(
+        label=gettext_lazy("Text"),
         required=False,
         strip=False,
         max_length=LONGEST_TEXT,
@@ -51,12 +54,14 @@ class ImportForm(forms.Form):
         widget=UnfoldAdminTextareaWidget(_LINES),
     )
     name = forms.CharField(
+        label=gettext_lazy("Name"),
         required=False,
         max_length=200,
         help_text=gettext_lazy("Of a Modelfile: what its preset is to be called."),
         widget=UnfoldAdminTextInputWidget,
     )
     ignore_unknown = forms.BooleanField(
+        label=gettext_lazy("Ignore unknown"),
         required=False,
         help_text=gettext_lazy(
             "Of an INI: keys that cannot be taken are told, and the rest is taken."
@@ -64,6 +69,7 @@ class ImportForm(forms.Form):
         widget=UnfoldBooleanSwitchWidget,
     )
     replace = forms.BooleanField(
+        label=gettext_lazy("Replace"),
         required=False,
         help_text=gettext_lazy("Of an INI: also change what a preset already says otherwise."),
         widget=UnfoldBooleanSwitchWidget,

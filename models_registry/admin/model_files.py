@@ -60,11 +60,11 @@ class ModelFileAdmin(HistoryAdmin):
         headers = rows.select_related("metadata").defer("metadata__chat_template")
         return headers.prefetch_related("presets").annotate(preset_count=count)
 
-    @admin.display(description="size", ordering="size")
+    @admin.display(description=gettext_lazy("size"), ordering="size")
     def megabytes(self, model_file: ModelFile) -> str:
         return mebibytes(model_file.size)
 
-    @admin.display(description="presets", ordering="preset_count")
+    @admin.display(description=gettext_lazy("presets"), ordering="preset_count")
     def preset_links(self, model_file: ModelFile) -> SafeString | str:
         if model_file.pk is None:
             return NOTHING
@@ -77,39 +77,39 @@ class ModelFileAdmin(HistoryAdmin):
             return NOTHING
         problem = file_problem(model_file)
         if not problem:
-            return "yes"
-        return format_html("{} {}", badge("missing", "bad"), problem)
+            return _("yes")
+        return format_html("{} {}", badge(_("missing"), "bad"), problem)
 
     # What its header says
 
-    @admin.display(ordering="metadata__architecture")
+    @admin.display(description=gettext_lazy("architecture"), ordering="metadata__architecture")
     def architecture(self, model_file: ModelFile) -> SafeString | str:
         row = metadata_of(model_file)
         if row is not None and row.error:
             return badge(_("cannot be read"), "bad")
         return (row and row.architecture) or NOTHING
 
-    @admin.display(ordering="metadata__parameters")
+    @admin.display(description=gettext_lazy("parameters"), ordering="metadata__parameters")
     def parameters(self, model_file: ModelFile) -> str:
         row = metadata_of(model_file)
         return (row and parameters_shown(row.parameters)) or NOTHING
 
-    @admin.display(ordering="metadata__quantisation")
+    @admin.display(description=gettext_lazy("quantisation"), ordering="metadata__quantisation")
     def quantisation(self, model_file: ModelFile) -> str:
         row = metadata_of(model_file)
         return (row and row.quantisation) or NOTHING
 
-    @admin.display(ordering="metadata__context_length")
+    @admin.display(description=gettext_lazy("context"), ordering="metadata__context_length")
     def context(self, model_file: ModelFile) -> str:
         row = metadata_of(model_file)
         return f"{row.context_length:,}" if row and row.context_length else NOTHING
 
-    @admin.display(ordering="metadata__licence")
+    @admin.display(description=gettext_lazy("licence"), ordering="metadata__licence")
     def licence(self, model_file: ModelFile) -> str:
         row = metadata_of(model_file)
         return (row and row.licence) or NOTHING
 
-    @admin.display(description="header")
+    @admin.display(description=gettext_lazy("header"))
     def header(self, model_file: ModelFile) -> SafeString | str:
         shown = metadata_shown(model_file)
         return format_html_join("", "<div>{}: {}</div>", shown) or _("it has not been read yet")

@@ -36,12 +36,20 @@ class OrganiseForm(forms.Form):
     """`profiles` False: this person may not change them."""
 
     add_tags = forms.CharField(
-        required=False, max_length=LONGEST_TAGS, widget=UnfoldAdminTextInputWidget
+        label=gettext_lazy("Add tags"),
+        required=False,
+        max_length=LONGEST_TAGS,
+        widget=UnfoldAdminTextInputWidget,
     )
     remove_tags = forms.CharField(
-        required=False, max_length=LONGEST_TAGS, widget=UnfoldAdminTextInputWidget
+        label=gettext_lazy("Remove tags"),
+        required=False,
+        max_length=LONGEST_TAGS,
+        widget=UnfoldAdminTextInputWidget,
     )
-    group = forms.ChoiceField(required=False, widget=UnfoldAdminSelectWidget)
+    group = forms.ChoiceField(
+        label=gettext_lazy("Group"), required=False, widget=UnfoldAdminSelectWidget
+    )
     add_to = forms.ModelMultipleChoiceField(
         Profile.objects.all(),
         required=False,

@@ -67,7 +67,7 @@ def _last_used(names: Iterable[str]) -> dict[str, Any]:
 
 
 class TagFilter(admin.SimpleListFilter):
-    title = "tag"
+    title = gettext_lazy("tag")
     parameter_name = "tag"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
@@ -152,7 +152,7 @@ class PresetListAdmin(HistoryAdmin):
         missing = badge(_("file missing"), "bad") if file_problem(row) else ""
         return format_html("{} {}", linked, missing)
 
-    @admin.display(description="size", ordering="model_file__size")
+    @admin.display(description=gettext_lazy("size"), ordering="model_file__size")
     def size(self, preset: Preset) -> str:
         size = preset.model_file.size if preset.model_file is not None else 0
         return _short(size) if size else NOTHING
@@ -173,8 +173,8 @@ class PresetListAdmin(HistoryAdmin):
         if at is None:
             return NOTHING
         local = f"{timezone.localtime(at):%Y-%m-%d %H:%M}"
-        ago = timesince(at, depth=1)
-        return format_html('<span title="{}">{} ago</span>', local, ago)
+        ago = _("%(time)s ago") % {"time": timesince(at, depth=1)}
+        return format_html('<span title="{}">{}</span>', local, ago)
 
     @admin.display(description=gettext_lazy("tags"), ordering="tags")
     def tag_names(self, preset: Preset) -> str:
@@ -182,7 +182,7 @@ class PresetListAdmin(HistoryAdmin):
 
     @admin.display(description=gettext_lazy("profiles"))
     def profile_names(self, preset: Preset) -> SafeString | str:
-        named = ((row.name, "" if row.active else " (off)") for row in preset.profiles.all())
+        named = ((row.name, "" if row.active else _(" (off)")) for row in preset.profiles.all())
         return format_html_join(", ", "{}{}", named) or NOTHING
 
     @admin.display(description=gettext_lazy("aliases"))

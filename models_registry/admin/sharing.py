@@ -79,11 +79,11 @@ class GroupAdmin(HistoryAdmin):
         rows: QuerySet[Group] = super().get_queryset(request)
         return rows.annotate(Count("presets"))
 
-    @admin.display(description="presets", ordering="presets__count")
+    @admin.display(description=gettext_lazy("presets"), ordering="presets__count")
     def size(self, group: Any) -> int:
         return int(group.presets__count)
 
-    @admin.display(description="presets")
+    @admin.display(description=gettext_lazy("presets"))
     def member_names(self, group: Group) -> str:
         return ", ".join(group.presets.values_list("name", flat=True))
 
@@ -119,11 +119,11 @@ class ProfileAdmin(HistoryAdmin):
             *super().get_urls(),
         ]
 
-    @admin.display(description="presets", ordering="presets__count")
+    @admin.display(description=gettext_lazy("presets"), ordering="presets__count")
     def size(self, profile: Any) -> int:
         return int(profile.presets__count)
 
-    @admin.display(description="state", ordering="active")
+    @admin.display(description=gettext_lazy("state"), ordering="active")
     def state(self, profile: Profile) -> SafeString:
         return badge("on", "good") if profile.active else badge("off")
 

@@ -46,6 +46,7 @@ class DownloadForm(_ModelForm):
     """What to fetch. The row itself is made by asking.create, as for programs."""
 
     sidecars = forms.MultipleChoiceField(
+        label=gettext_lazy("Sidecars"),
         choices=[(each, each) for each in SIDECARS],
         initial=[MMPROJ],
         required=False,
@@ -56,6 +57,7 @@ class DownloadForm(_ModelForm):
         ),
     )
     token = forms.CharField(
+        label=gettext_lazy("Token"),
         required=False,
         max_length=500,
         widget=_Password(attrs={"autocomplete": "off"}),
@@ -154,7 +156,11 @@ class DownloadAdmin(CorralAdmin):
         actions: Any = super().get_actions(request)
         for verb, (label, *_rest) in _VERBS.items():
             if self._may(request, verb):
-                actions[verb] = (partial(_act, verb), verb, f"{label} (selected)")
+                actions[verb] = (
+                    partial(_act, verb),
+                    verb,
+                    _("%(verb)s (selected)") % {"verb": label},
+                )
         return actions
 
     def _may(self, request: HttpRequest, verb: str) -> bool:
@@ -171,7 +177,7 @@ class DownloadAdmin(CorralAdmin):
             return NOTHING
         return format_html('<div id="download-{}">{}</div>', row.pk, _told(row))
 
-    @admin.display(description="files")
+    @admin.display(description=gettext_lazy("files"))
     def file_list(self, row: Download) -> SafeString | str:
         lines = (
             (

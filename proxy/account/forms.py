@@ -33,20 +33,26 @@ MINE, SERVICE = "mine", "service"
 class ContentForm(forms.Form):
     """`days` is None where it is turned off."""
 
-    stored = forms.BooleanField(required=False)
-    days = forms.IntegerField(min_value=1, max_value=MOST_CONTENT_DAYS, required=False)
+    stored = forms.BooleanField(label=gettext_lazy("Stored"), required=False)
+    days = forms.IntegerField(
+        label=gettext_lazy("Days"), min_value=1, max_value=MOST_CONTENT_DAYS, required=False
+    )
 
 
 class KeyForm(forms.Form):
     """`memberships` are those of who fills it in."""
 
     name = forms.CharField(
-        max_length=100, widget=_Text, help_text=gettext_lazy("What will use it.")
+        label=gettext_lazy("Name"),
+        max_length=100,
+        widget=_Text,
+        help_text=gettext_lazy("What will use it."),
     )
-    team = forms.ChoiceField(widget=_Select)
+    team = forms.ChoiceField(label=gettext_lazy("Team"), widget=_Select)
     owner = forms.ChoiceField(
+        label=gettext_lazy("Owner"),
         widget=_Select,
-        choices=[(MINE, "me"), (SERVICE, gettext_lazy("a service of the team"))],
+        choices=[(MINE, gettext_lazy("me")), (SERVICE, gettext_lazy("a service of the team"))],
         help_text=gettext_lazy("A service's key works on when you leave. Leads make them."),
     )
     expires_in = forms.IntegerField(
@@ -55,7 +61,7 @@ class KeyForm(forms.Form):
         max_value=MOST_DAYS,
         required=False,
         widget=_Number,
-        help_text="Empty: never.",
+        help_text=gettext_lazy("Empty: never."),
     )
     allowed = NamesField(
         label=gettext_lazy("Allowed models"),

@@ -39,7 +39,7 @@ ALLOWED = gettext_lazy(
 
 
 class ByScope(admin.SimpleListFilter):
-    title = "scope"
+    title = gettext_lazy("scope")
     parameter_name = "scope"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
@@ -105,20 +105,20 @@ class ApiKeyAdmin(LimitedAdmin):
                 return scopes_field(among, help_text=with_code(db_field.help_text))
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 
-    @admin.display(description="owner", ordering="user__username", empty_value="service")
-    def owner(self, key: ApiKey) -> str | None:
-        return None if key.user is None else key.user.get_username()
+    @admin.display(description=gettext_lazy("owner"), ordering="user__username")
+    def owner(self, key: ApiKey) -> str:
+        return _("service") if key.user is None else key.user.get_username()
 
-    @admin.display(description="scopes")
+    @admin.display(description=gettext_lazy("scopes"))
     def scopes_shown(self, key: ApiKey) -> str:
         return ", ".join(key.scopes)
 
-    @admin.display(description="state")
+    @admin.display(description=gettext_lazy("state"))
     def state(self, key: ApiKey) -> SafeString:
         state = state_of(key)
-        return badge(state, _COLOURS.get(state, "bad"))
+        return badge(_(state), _COLOURS.get(state, "bad"))
 
-    @admin.display(description="rotation")
+    @admin.display(description=gettext_lazy("rotation"))
     def pair(self, key: ApiKey) -> str:
         """The key that it replaces, and the one that replaces it."""
         told = [("replaces", key.replaces)] if key.replaces is not None else []
@@ -150,7 +150,7 @@ class ApiKeyAdmin(LimitedAdmin):
         for key in keys:
             key.revoked_at = timezone.now()
             key.save(update_fields=["revoked_at"])
-        messages.success(request, f"Revoked: {len(keys)}.")
+        messages.success(request, _("Revoked: %(count)s.") % {"count": len(keys)})
 
     def rotate_view(self, request: HttpRequest, object_id: int) -> HttpResponse:
         """GET: for how long the old key is to work. POST: make the new one, and show it once."""

@@ -53,11 +53,11 @@ class TeamAdmin(LimitedAdmin):
                 return scopes_field(FOR_MEMBERS, **told)
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 
-    @admin.display(description="keys", ordering="keys__count")
+    @admin.display(description=gettext_lazy("keys"), ordering="keys__count")
     def key_count(self, team: Any) -> int:
         return int(team.keys__count)
 
-    @admin.display(description="members", ordering="memberships__count")
+    @admin.display(description=gettext_lazy("members"), ordering="memberships__count")
     def member_count(self, team: Any) -> int:
         return int(team.memberships__count)
 

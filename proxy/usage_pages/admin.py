@@ -6,6 +6,7 @@ from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy
 
 from models_registry.admin.base import NOTHING, ReadOnlyAdmin, badge
 from proxy.models import UsageRecord
@@ -17,18 +18,21 @@ LONGEST_ID = 128
 class EndedWith(admin.SimpleListFilter):
     """By kinds: to offer each status there is, all rows would have to be read."""
 
-    title = "ended with"
+    title = gettext_lazy("ended with")
     parameter_name = "ended"
     kinds = {
-        "ok": ("an answer", Q(status__lt=400, code="")),
-        "limit": ("a limit (429)", Q(status=429)),
-        "client": ("another error of the client (4xx)", Q(status__gte=400, status__lt=500)),
-        "server": ("an error of the server (5xx)", Q(status__gte=500)),
-        "cut": ("a cut answer", Q(status__lt=400) & ~Q(code="")),
+        "ok": (gettext_lazy("an answer"), Q(status__lt=400, code="")),
+        "limit": (gettext_lazy("a limit (429)"), Q(status=429)),
+        "client": (
+            gettext_lazy("another error of the client (4xx)"),
+            Q(status__gte=400, status__lt=500),
+        ),
+        "server": (gettext_lazy("an error of the server (5xx)"), Q(status__gte=500)),
+        "cut": (gettext_lazy("a cut answer"), Q(status__lt=400) & ~Q(code="")),
     }
 
     def lookups(self, request: HttpRequest, model_admin: object) -> list[tuple[str, str]]:
-        return [(name, title) for name, (title, _) in self.kinds.items()]
+        return [(name, str(title)) for name, (title, _) in self.kinds.items()]
 
     def queryset(
         self, request: HttpRequest, queryset: QuerySet[UsageRecord]
@@ -46,7 +50,7 @@ class UsageRecordAdmin(ReadOnlyAdmin):
     )  # fmt: skip
     list_filter = ("at", EndedWith, "estimated", "upstream")
     search_fields = ("=request_id",)
-    search_help_text = "A request's id: x-request-id of its answer."
+    search_help_text = gettext_lazy("A request's id: x-request-id of its answer.")
     ordering = ("-at", "-id")
     sortable_by = ("at",)
     fields = (
@@ -65,7 +69,7 @@ class UsageRecordAdmin(ReadOnlyAdmin):
             return queryset, False
         return queryset.filter(request_id=wanted[:LONGEST_ID]), False
 
-    @admin.display(description="outcome")
+    @admin.display(description=gettext_lazy("outcome"))
     def outcome(self, record: UsageRecord) -> SafeString:
         if not record.final:
             return badge(f"{record.code}, tried again", "warn")
@@ -73,7 +77,7 @@ class UsageRecordAdmin(ReadOnlyAdmin):
             return badge(f"{record.status} {record.code}", "warn" if record.status < 500 else "bad")
         return badge(str(record.status), "good" if record.status < 400 else "warn")
 
-    @admin.display(description="tokens")
+    @admin.display(description=gettext_lazy("tokens"))
     def tokens(self, record: UsageRecord) -> str:
         if record.read is None and record.answered is None:
             return NOTHING
@@ -81,18 +85,18 @@ class UsageRecordAdmin(ReadOnlyAdmin):
         cached = f" ({record.cached:,} cached)" if record.cached else ""
         return f"{about}{record.read or 0:,}{cached} + {record.answered or 0:,}"
 
-    @admin.display(description="queue", ordering="queue_wait")
+    @admin.display(description=gettext_lazy("queue"), ordering="queue_wait")
     def waited(self, record: UsageRecord) -> str:
         return telling.seconds(record.queue_wait)
 
-    @admin.display(description="of this for a load")
+    @admin.display(description=gettext_lazy("of this for a load"))
     def load_waited(self, record: UsageRecord) -> str:
         return telling.seconds(record.load_wait)
 
-    @admin.display(description="first token", ordering="first_token")
+    @admin.display(description=gettext_lazy("first token"), ordering="first_token")
     def first(self, record: UsageRecord) -> str:
         return telling.seconds(record.first_token)
 
-    @admin.display(description="duration", ordering="duration")
+    @admin.display(description=gettext_lazy("duration"), ordering="duration")
     def took(self, record: UsageRecord) -> str:
         return telling.seconds(record.duration)

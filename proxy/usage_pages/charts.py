@@ -8,6 +8,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from django.utils.translation import gettext as _
+
 WIDTH, HEIGHT = 760, 220
 LEFT, RIGHT, TOP, BOTTOM = 60, 8, 12, 24
 GRID_LINES = 4
@@ -148,7 +150,7 @@ def _axes(
 
 def _told(label: str, at: int, values: Values, tell: Tell) -> str:
     parts = [f"{name} {tell(each[at])}" for name, each in values.items() if _known(each[at]) > 0]
-    return f"{label}: {', '.join(parts) or 'nothing'}"
+    return f"{label}: {', '.join(parts) or _('nothing')}"
 
 
 def _known(value: float) -> float:

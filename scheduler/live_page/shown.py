@@ -25,7 +25,15 @@ from scheduler.protocol import (
 )
 
 from .timeline import keys_of
-from .words import estimate_told, holdup_told, lasting, mebibytes, on_devices, reason_told
+from .words import (
+    described,
+    estimate_told,
+    holdup_told,
+    lasting,
+    mebibytes,
+    on_devices,
+    reason_told,
+)
 
 COLOURS = 6
 """Of instances in the bars; which is which stands in words beneath."""
@@ -78,7 +86,7 @@ def device_shown(device: DeviceState) -> DeviceShown:
         warning = f"{warning}; {old}" if warning else old
     return DeviceShown(
         name=device.device,
-        description=device.description,
+        description=described(device.description),
         segments=[
             Segment(name, colour, mebibytes(size), round(100 * size / whole, 3), **figures)
             for name, colour, size, figures in parts

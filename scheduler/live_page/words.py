@@ -39,7 +39,7 @@ _WOULD_BE_HELD_UP = {
 _FIGURES = {
     "for": gettext_lazy("For"),
     "idle_for": gettext_lazy("Had been idle for"),
-    "asked_every": gettext_lazy("Lately asked for every"),
+    "asked_every": gettext_lazy("Lately asked for about once in"),
     "loaded_for": gettext_lazy("Had been loaded for"),
     "head_for": gettext_lazy("The other had been the next for"),
     "free_in": gettext_lazy("Thought to be free in"),
@@ -152,6 +152,11 @@ def kind_told(kind: str, reason: str = "") -> str:
     return str(_KINDS.get(kind, kind.replace("_", " ")))
 
 
+def described(device: str) -> str:
+    """What a device is: a driver's own words, but for the host."""
+    return _("main memory") if device == "main memory" else device
+
+
 def holdup_words(holdup: str) -> str:
     return str(_HELD_UP[holdup])
 
@@ -257,7 +262,7 @@ def _end_told(figures: Mapping[str, Any]) -> list[str]:
     told = []
     for name, text in (
         ("idle_for", _("It had been idle for %(time)s")),
-        ("asked_every", _("It had lately been asked for every %(time)s on average")),
+        ("asked_every", _("It had lately been asked for about once in %(time)s")),
         ("loaded_for", _("It had been loaded for %(time)s")),
         ("head_for", _("The other had been the next to load for %(time)s")),
         ("free_in", _("It was thought to be free in %(time)s")),

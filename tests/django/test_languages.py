@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,6 +62,23 @@ def test_what_a_catalogue_lacks_is_said(
     monkeypatch.setattr(messages, "said", lambda: {Text("Presets"), Text("%(a)s")})
 
     assert fault in messages.faults()
+
+
+def test_no_column_filter_or_field_is_named_in_english_alone() -> None:
+    assert messages.unsaid() == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "@admin.display(description='size')\ndef size(self, row): ...",
+        "@admin.display(ordering='size')\ndef size(self, row): ...",
+        "class ByTag(SimpleListFilter):\n    title = 'tag'",
+        "name = forms.CharField(required=False)",
+    ],
+)
+def test_a_plain_name_is_found(source: str) -> None:
+    assert list(messages._plain_names(ast.parse(source)))
 
 
 def test_texts_are_found_in_modules_templates_and_models() -> None:

@@ -85,14 +85,14 @@ def test_what_is_fetched_already_is_said_and_not_begun_again(admin_client: Clien
     assert Download.objects.count() == 1
 
 
-def test_the_list_asks_for_its_progress_by_itself(admin_client: Client) -> None:
+def test_the_list_asks_for_its_progress_when_it_hears_of_some(admin_client: Client) -> None:
     running = row(
         state="running", bytes_done=1 << 20, bytes_total=4 << 20, bytes_per_second=float(1 << 20)
     )
     failed = row(target="team/n", state="failed", error="<b>no room</b>")
 
     shown = page(admin_client, LIST)
-    asked = re.search(r'hx-get="([^"]*)"[^>]*hx-trigger="every', shown)
+    asked = re.search(r'hx-get="([^"]*)"[^>]*hx-trigger="corral:fetched from:body', shown)
     assert asked is not None
     pieces = page(admin_client, asked[1].replace("&amp;", "&"))
 

@@ -147,11 +147,13 @@ def test_how_fast_models_answer_is_told_of_their_streamed_answers(
     admin_client: Client, scheduler: StandInScheduler
 ) -> None:
     busy(scheduler)
+    of = {"preset": LOADED.preset, "stream": True}
     recorded(
-        a_request(record="1", preset=LOADED.preset, answered=91, first_token=1.0, duration=4.0),
-        a_request(record="2", preset=LOADED.preset, answered=10, first_token=1.0, duration=3.0),
-        a_request(record="0", preset=LOADED.preset, answered=1, first_token=1.0, duration=1.001),
-        a_request(record="3", preset=LOADED.preset, answered=999, first_token=None, duration=1.0),
+        a_request(record="1", answered=91, first_token=1.0, duration=4.0, **of),
+        a_request(record="2", answered=10, first_token=1.0, duration=3.0, **of),
+        a_request(record="0", answered=1, first_token=1.0, duration=1.001, **of),
+        a_request(record="3", answered=999, first_token=None, duration=1.0, **of),
+        a_request(record="4", answered=30, first_token=1.0, duration=1.001, preset=LOADED.preset),
     )
 
     assert "<dd>19.8</dd>" in text(admin_client)
