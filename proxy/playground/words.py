@@ -18,6 +18,10 @@ def words() -> dict[str, object]:
             " add one."
         ),
         "noPicture": _("{name} is no picture that can be read."),
+        "takesNoPictures": _(
+            "{name} takes no pictures, and this chat has some: choose a model that does, or begin a"
+            " new chat."
+        ),
         "manyPictures": _("At most {count} pictures go with one message."),
         "reasoning": _("Reasoning"),
         "calls": _("Calls {name}"),

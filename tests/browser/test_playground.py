@@ -289,6 +289,15 @@ def test_a_picture_goes_along_to_a_model_that_takes_one(desk: Desk) -> None:
     assert picture["image_url"]["url"].startswith("data:image/jpeg;base64,")
     expect(page.locator("#pg-pictures img")).to_have_count(0)
 
+    page.get_by_label("Model", exact=True).select_option("alpha")
+    say(page, "And now?")
+    refused = page.get_by_text("alpha takes no pictures, and this chat has some")
+    expect(refused).to_be_visible()
+    expect(page.get_by_label("Message", exact=True)).to_have_value("And now?")
+    page.get_by_label("Model", exact=True).select_option("beta")
+    expect(refused).not_to_be_visible()
+    assert len(asked) == 1
+
 
 def test_markup_in_an_answer_is_text_and_markdown_is_shown(desk: Desk) -> None:
     page = opened(desk)

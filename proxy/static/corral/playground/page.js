@@ -86,10 +86,19 @@ function asked() {
     return sides.slice(0, choices[1].value ? 2 : 1);
 }
 
-function takesPictures() {
-    return asked().every((_side, number) => {
-        return models.get(choices[number].value)?.architecture?.input_modalities?.includes("image");
-    });
+function takesPictures(name) {
+    return models.get(name)?.architecture?.input_modalities?.includes("image");
+}
+
+/** The model that is asked and takes none, though its conversation has some; null for none. */
+function refusesPictures() {
+    const [first, second] = sides;
+    for (const [number, side] of asked().entries()) {
+        const from = side === second && !second.turns.length ? first : side;
+        const name = choices[number].value;
+        if (from.hasPictures() && !takesPictures(name)) return name;
+    }
+    return null;
 }
 
 function show() {
@@ -103,7 +112,7 @@ function show() {
     document.getElementById("pg-send").disabled = busy || !choices[0].value;
     document.getElementById("pg-stop").hidden = !busy;
     for (const each of [teams, ...choices]) each.disabled = busy;
-    const may = takesPictures();
+    const may = asked().every((_side, number) => takesPictures(choices[number].value));
     document.getElementById("pg-attach").hidden = !may;
     if (!may && pictures.length) {
         pictures = [];
@@ -138,6 +147,12 @@ function send() {
     if (sides.some((each) => each.busy) || !choices[0].value || (!text && !pictures.length)) return;
     const wanted = settings();
     if (!wanted) return;
+    const refusing = refusesPictures();
+    if (refusing !== null) {
+        tell(words.takesNoPictures.replace("{name}", refusing), true);
+        return;
+    }
+    tell(noteOf());
     const turn = turnOf(text, pictures);
     prompt.value = "";
     pictures = [];
@@ -164,6 +179,7 @@ function stop() {
 document.getElementById("pg-stop").addEventListener("click", stop);
 document.getElementById("pg-new").addEventListener("click", () => {
     for (const side of sides) side.clear();
+    tell(noteOf());
     readModels();
     prompt.focus();
 });
@@ -171,7 +187,12 @@ teams.addEventListener("change", () => {
     for (const side of sides) side.clear();
     readModels();
 });
-for (const each of choices) each.addEventListener("change", show);
+for (const each of choices) {
+    each.addEventListener("change", () => {
+        tell(noteOf());
+        show();
+    });
+}
 window.addEventListener("focus", () => {
     if (!sides.some((each) => each.busy)) readModels(); // what is loaded may have changed
 });

@@ -43,6 +43,10 @@ export class Side {
         await this._send(model, settings);
     }
 
+    hasPictures() {
+        return this.turns.some(({ content }) => Array.isArray(content) && content.some((part) => part.type === "image_url"));
+    }
+
     /** The conversation of another side, for one that is compared from here on. */
     adopt(other) {
         this.turns = [...other.turns];
