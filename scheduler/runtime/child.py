@@ -64,7 +64,8 @@ class Child(Protocol):
         ...
 
     def gather_log(self, heard: HeardLog) -> None:
-        """From now on what comes on its stderr is log, and is handed over as it gathers."""
+        """From now on what comes on its stderr is log, and is handed over as it gathers. Harmless
+        when it has ended."""
         ...
 
     async def ended(self) -> int:
@@ -216,6 +217,8 @@ class SpawnedChild:
     def gather_log(self, heard: HeardLog) -> None:
         stderr = self._process.stderr
         assert stderr
+        if stderr.closed:  # it was killed in the moment in which it became ready
+            return
         with contextlib.suppress(OSError):  # a user's share of such room is limited: then without
             fcntl.fcntl(stderr, fcntl.F_SETPIPE_SZ, GATHER_PIPE_BYTES)
         self._outputs[Stream.ERR].gather(heard)

@@ -127,6 +127,20 @@ async def test_a_child_dumps_no_core():
         assert out.strip() == b"(0, 0)"
 
 
+async def test_of_a_child_that_has_ended_nothing_is_gathered_any_more():
+    child = await spawned(
+        Command((sys.executable, "-c", ""), dict(os.environ)), lambda line, stream: None
+    )
+    assert await child.ended() == 0
+    gathered: list[bytes] = []
+
+    child.gather_log(gathered.append)
+    child.ask_exit()
+    child.kill()
+
+    assert gathered == []
+
+
 @pytest.mark.parametrize("setpriv", ["setpriv", None])
 @pytest.mark.parametrize("may_gain", [False, True])
 async def test_a_child_gains_no_rights_unless_it_may(setpriv, may_gain):
