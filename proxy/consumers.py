@@ -206,7 +206,9 @@ class GatewayApp:
     async def _started(self) -> Carriers:
         self._under_way.refuse_while_draining()
         if self._carriers is None:
-            self._carriers = carriers_of(self._config, self._scheduler, self._parsing, self._room)
+            self._carriers = carriers_of(
+                self._config, self._scheduler, self._keys.as_known, self._parsing, self._room
+            )
             self._usage.start()
             self._standing.begin()
             await self._scheduler.start()

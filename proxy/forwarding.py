@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import msgspec
 
+from models_registry.allowing import Allowed
 from proxy.abandoned import AbandonedAnswers, Left
 from proxy.attempts import ATTEMPTS, Attempts, broken_off
 from proxy.body import Body, Room
@@ -23,6 +26,7 @@ from proxy.relay import Relay
 from proxy.remote.client import RemoteClient
 from proxy.remote.request import Asked, refuse_what_came_back, via_of
 from proxy.scopes import Scope
+from proxy.standing import leased_as_allowed
 from proxy.upstream import Answer, UpstreamFailed
 from proxy.usage.asked_usage import PATHS
 from proxy.usage.meter import Meter
@@ -62,6 +66,8 @@ class Carriers:
 
     config: ProxyConfig
     scheduler: SchedulerClient
+    as_known: Callable[[Caller], Caller]
+    """Whose request it is, as at the last look at the keys."""
     abandoned: AbandonedAnswers
     filtering: Filtering
     media: Media
@@ -76,11 +82,16 @@ class Carriers:
 
 
 def carriers_of(
-    config: ProxyConfig, scheduler: SchedulerClient, parsing: Parsing, room: Room
+    config: ProxyConfig,
+    scheduler: SchedulerClient,
+    as_known: Callable[[Caller], Caller],
+    parsing: Parsing,
+    room: Room,
 ) -> Carriers:
     return Carriers(
         config,
         scheduler,
+        as_known,
         AbandonedAnswers(),
         Filtering(parsing, room, config.temp_folder),
         Media(config, parsing, room),
@@ -147,6 +158,10 @@ class Forwarding:
         return lease
 
     async def _asked_for(self) -> Lease:
+        now = partial(self._carriers.as_known, self._order.caller)
+        return await leased_as_allowed(self._order.caller, now, self._asked_for_among)
+
+    async def _asked_for_among(self, allowed: Allowed) -> Lease:
         order, watch = self._order, self._watch
         caller, now = order.caller, watch.loop.time()
         charge = await self._charge()
@@ -165,7 +180,7 @@ class Forwarding:
                     request=order.id,
                     sticky=order.sticky,
                     own=caller.own_names(order.model),
-                    allowed=caller.allowed,
+                    allowed=allowed,
                     conversation=order.conversation,
                     charge=charge,
                 )

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
 
+from models_registry.allowing import Allowed
 from proxy.addressing import MOST_FIELDS, address_query, autoload_asked
 from proxy.answers import Send
 from proxy.attempts import Attempts
@@ -38,6 +39,7 @@ from proxy.log_context import comes_from
 from proxy.permissions import refuse_without_scope
 from proxy.relay import AnswerCut
 from proxy.socket_relay import STOPPING, SocketRelay
+from proxy.standing import leased_as_allowed
 from proxy.underway import UnderWay
 from proxy.upstream import UpstreamFailed
 from proxy.usage.meter import Asking, Meter
@@ -216,6 +218,13 @@ class Sockets:
     async def _leased(
         self, client: ClientSocket, meter: Meter, arrived: float, watch: Watch
     ) -> Lease:
+        caller = meter.asking.caller
+        ask = partial(self._leased_among, client, meter, arrived, watch)
+        return await leased_as_allowed(caller, partial(self._keys.as_known, caller), ask)
+
+    async def _leased_among(
+        self, client: ClientSocket, meter: Meter, arrived: float, watch: Watch, allowed: Allowed
+    ) -> Lease:
         scheduler = await self._scheduler()
         caller = meter.asking.caller
         watch.queued = True
@@ -233,7 +242,7 @@ class Sockets:
                     request=client.request_id,
                     own=caller.own_names(meter.model),
                     charge=Charge(caller.limits, meter.id),
-                    allowed=caller.allowed,
+                    allowed=allowed,
                 )
         finally:
             watch.queued = False

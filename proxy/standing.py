@@ -2,6 +2,8 @@
 expires, or goes with its team, or its owner with the membership. What is open by a session of the
 admin ends with that: its person has logged out, is made inactive, or has another password.
 
+A request that waits while a model is taken off its list finds the model gone when its turn comes.
+
 An answer under way is not cut: it was let in, and is paid for. Two looks at the keys each second
 are made only while there is anything to end.
 """
@@ -10,15 +12,35 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 
+from models_registry.allowing import Allowed
+from proxy.callers import Caller
 from proxy.key_ring import KeyRing
 from proxy.underway import UnderWay
 from proxy.watch import Cause, Watch
+from scheduler.client import Lease
 from scheduler.protocol import Refused
 
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.5
+
+
+async def leased_as_allowed(
+    caller: Caller, now: Callable[[], Caller], ask: Callable[[Allowed], Awaitable[Lease]]
+) -> Lease:
+    """`ask` waits for a lease of one of the models that it is told. Where that list has become
+    another meanwhile, by the last look at the keys, it is asked again: it keeps its place, if the
+    model is still there. Raises Refused or Interrupted."""
+    allowed = caller.allowed
+    while True:
+        lease = await ask(allowed)
+        newer = now().allowed
+        if newer == allowed:
+            return lease
+        await lease.release(read=0, cached=0, answered=0)
+        allowed = newer
 
 
 class Standing:

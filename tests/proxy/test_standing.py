@@ -116,6 +116,27 @@ async def test_an_answer_under_way_goes_on(house, ring):
     assert exchange.status == 200
 
 
+@pytest.mark.parametrize("names", [["n"], ["n", "m"]])
+async def test_who_waits_is_served_by_what_the_list_says_when_its_turn_comes(house, ring, names):
+    headers = await sync_to_async(a_persons_key)()
+    await sync_to_async(Team.objects.update)(allowed=["m"])
+    async with house(answers, keys=ring) as h:
+        h.scheduler.open.clear()
+        exchange = Exchange(h.app, body=b'{"model":"m"}', headers=headers)
+        await until(lambda: h.scheduler.waiting)
+        await sync_to_async(Team.objects.update)(allowed=names)
+        known = h.scheduler.asked[0]
+        await asyncio.sleep(1.2)  # two looks at the keys
+        h.scheduler.open.set()
+        await exchange.end()
+
+        asked = h.scheduler.asked
+        assert [each.allowed for each in asked] == [(("m",),), (tuple(names),)]
+        assert asked[1].age >= known.age  # its place is that of its arrival
+        assert asked[1].charge == known.charge
+        assert h.scheduler.leases[0].released
+
+
 async def no_models(caller: object) -> list[Any]:
     return []
 
