@@ -101,10 +101,8 @@ class GatewayApp:
         )
         self._downloads = downloads or Downloads()
         self._metrics = Metrics(self._asked, self._config.telemetry)
-        self._usage = usage or UsageWriter(
-            Journal(self._config.usage_folder, self._config.usage_journal),
-            noted=self._metrics.note,
-        )
+        journal = Journal(self._config.usage_folder, self._config.usage_journal)
+        self._usage = usage or UsageWriter(journal, noted=self._metrics.note)
         open_records = OpenRecords(self._config.usage_folder / "open")
         self._orphans = Orphans(open_records, self._usage.write, self._scheduler)
         self._meters = Meters(self._usage.write, open_records, self._config)
@@ -206,9 +204,8 @@ class GatewayApp:
     async def _started(self) -> Carriers:
         self._under_way.refuse_while_draining()
         if self._carriers is None:
-            self._carriers = carriers_of(
-                self._config, self._scheduler, self._keys.as_known, self._parsing, self._room
-            )
+            own = self._config, self._scheduler, self._keys, self._parsing, self._room
+            self._carriers = carriers_of(*own)
             self._usage.start()
             self._standing.begin()
             await self._scheduler.start()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -18,6 +17,7 @@ from proxy.callers import Caller
 from proxy.conf import ProxyConfig
 from proxy.filtering import Filtering
 from proxy.headers import end_of_head
+from proxy.key_ring import KeyRing
 from proxy.limits.reserving import LEAST_BLOB, charge_of, prompt_of
 from proxy.media.settling import Media
 from proxy.outgoing import Outgoing
@@ -66,8 +66,7 @@ class Carriers:
 
     config: ProxyConfig
     scheduler: SchedulerClient
-    as_known: Callable[[Caller], Caller]
-    """Whose request it is, as at the last look at the keys."""
+    keys: KeyRing
     abandoned: AbandonedAnswers
     filtering: Filtering
     media: Media
@@ -84,14 +83,14 @@ class Carriers:
 def carriers_of(
     config: ProxyConfig,
     scheduler: SchedulerClient,
-    as_known: Callable[[Caller], Caller],
+    keys: KeyRing,
     parsing: Parsing,
     room: Room,
 ) -> Carriers:
     return Carriers(
         config,
         scheduler,
-        as_known,
+        keys,
         AbandonedAnswers(),
         Filtering(parsing, room, config.temp_folder),
         Media(config, parsing, room),
@@ -158,7 +157,7 @@ class Forwarding:
         return lease
 
     async def _asked_for(self) -> Lease:
-        now = partial(self._carriers.as_known, self._order.caller)
+        now = partial(self._carriers.keys.as_known, self._order.caller)
         return await leased_as_allowed(self._order.caller, now, self._asked_for_among)
 
     async def _asked_for_among(self, allowed: Allowed) -> Lease:

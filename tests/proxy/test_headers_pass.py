@@ -179,6 +179,9 @@ class OneCaller:
     def __init__(self, *, told_times: bool) -> None:
         self._caller = Caller("builders", "aaaaaaaa", told_times=told_times)
 
+    def as_known(self, caller: Caller) -> Caller:
+        return caller
+
     async def identify(self, headers: RawHeaders, by_session: object = None) -> Caller:
         return self._caller
 

@@ -31,6 +31,9 @@ class Keys:
     def __init__(self, *limits: Limit) -> None:
         self.limits = limits
 
+    def as_known(self, caller: Caller) -> Caller:
+        return caller
+
     async def identify(self, headers: object, by_session: object = None) -> Caller:
         return Caller("blue", "aaaaaaaa", limits=self.limits)
 

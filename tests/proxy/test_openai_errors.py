@@ -71,6 +71,9 @@ async def answers(received: Received, child: Connection) -> None:
 
 
 class NoKey:
+    def as_known(self, caller: Caller) -> Caller:
+        return caller
+
     async def identify(self, headers: object, by_session: object = None) -> Caller:
         raise Refused("invalid_api_key", "This API key is not valid, or no longer.")
 

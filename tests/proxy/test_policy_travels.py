@@ -18,6 +18,9 @@ class Keys:
         self.policy = Policy(2.5, "high")
         self.aliases: dict[str, str] = {}
 
+    def as_known(self, caller: Caller) -> Caller:
+        return caller
+
     async def identify(self, headers: object, by_session: object = None) -> Caller:
         return Caller("blue", "aaaaaaaa", self.policy, self.aliases)
 

@@ -26,6 +26,9 @@ class Keys:
         self._scopes = frozenset(scopes)
         self._answers = answers
 
+    def as_known(self, caller: Caller) -> Caller:
+        return caller
+
     async def identify(self, headers: Any, by_session: object = None) -> Caller:
         if not self._scopes:
             raise Refused("invalid_api_key", "This API key is not valid, or no longer.")

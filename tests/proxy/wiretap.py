@@ -30,6 +30,9 @@ MOST_INSTANCES = 3
 class Teams:
     """The key is the team's name."""
 
+    def as_known(self, caller: Caller) -> Caller:
+        return caller
+
     async def identify(self, headers: Any, by_session: object = None) -> Caller:
         key = dict(headers).get(b"authorization", b"").decode().removeprefix("Bearer ")
         if not key:
