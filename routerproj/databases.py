@@ -91,5 +91,4 @@ def _postgresql(values: dict[str, Any], url: str) -> dict[str, Any]:
     host = options.pop("host", "") or unquote(urlsplit(url).netloc.rpartition("@")[2])
     if host.startswith("/"):
         values["HOST"] = host
-    values["OPTIONS"] = OF_THE_CONNECTION | options
-    return values
+    return values | {"ENGINE": POSTGRESQL, "OPTIONS": OF_THE_CONNECTION | options}

@@ -58,6 +58,7 @@ def test_where_postgresql_is_may_be_written_as_for_libpq(
     url: str, expected: tuple[str, ...]
 ) -> None:
     found = database_settings(url, Path("/var"))
+    assert found["ENGINE"] == "routerproj.postgresql"  # where one transaction writes at a time
 
     assert tuple(found[name] for name in ("USER", "PASSWORD", "HOST", "NAME")) == expected
 

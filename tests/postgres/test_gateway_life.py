@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from models_registry.engine_path import llama_server
 from tests.support.asking import Client, whole
 from tests.support.gateway import Gateway, gateway
+from tests.support.managing import Manager
 from tests.support.polling import eventually
 from tests.support.postgres import Cluster, cluster
 
@@ -64,12 +66,18 @@ exec {llama_server()} "$@"
 @pytest.fixture(autouse=True)
 def whole_again(running: Gateway, mortal: Cluster) -> Iterator[None]:
     """All is there, and no process was started anew because of the database."""
-    before = {(each.role, each.pid) for each in running.processes() if each.role != "child"}
+    before = lasting(running)
     yield
     if mortal.process is None:
         mortal.start()
     running.wait_ready()
-    assert {(p.role, p.pid) for p in running.processes() if p.role != "child"} == before
+    assert lasting(running) == before
+
+
+def lasting(running: Gateway) -> set[tuple[str, int]]:
+    """Its processes that stay: models and measurements come and go."""
+    passing = ("child", "measure")
+    return {(each.role, each.pid) for each in running.processes() if each.role not in passing}
 
 
 def status(client: Client, path: str, key: str = "") -> int:
@@ -100,6 +108,31 @@ def test_an_edit_counts_for_the_next_request(running: Gateway, mortal: Cluster) 
 
     assert again.json["error"]["param"] == "name"
     assert whole(running.client.chat("apples", max_tokens=2))
+
+
+def test_who_edits_while_another_deletes_is_told_that_it_is_gone(running: Gateway) -> None:
+    """What is checked in a transaction still holds when it writes, and none gets in another's way:
+    the gateway's own connections take the lock (docs/decisions/0027-one-writer.md)."""
+    ask = Manager(running)
+    ask.make("fleeting", like="alpha")
+    edits: list[tuple[str, str, dict[str, int] | None]] = [
+        ("PATCH", "/presets/fleeting", {"ctx_size": 256 * number}) for number in range(1, 9)
+    ]
+    edits.insert(4, ("DELETE", "/presets/fleeting", None))
+    with ThreadPoolExecutor(len(edits)) as people:
+        answers = list(people.map(lambda edit: ask(*edit), edits))
+
+    assert {each.status for each in answers} <= {200, 204, 404}, [each.body for each in answers]
+    assert ask("GET", "/presets/fleeting").status == 404
+
+
+def test_of_many_who_take_a_name_one_gets_it(running: Gateway) -> None:
+    ask = Manager(running)
+    with ThreadPoolExecutor(8) as people:
+        answers = list(people.map(lambda _: ask("POST", "/teams", {"name": "wanted"}), range(8)))
+
+    assert sorted(each.status for each in answers) == [201] + [422] * 7
+    assert {each.json["error"]["param"] for each in answers if each.status == 422} == {"name"}
 
 
 def test_what_ran_is_recorded(running: Gateway, mortal: Cluster) -> None:
