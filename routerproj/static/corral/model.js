@@ -2,12 +2,11 @@
    followed by a WebSocket of its own. */
 
 import { begin, root } from "./live_parts.js";
+import { keepOpen } from "./stream.js";
 
 const part = document.getElementById("model-log-part");
 const MOST_LINES = 2000; // that stand on the page
 const SHOW_MS = 100;
-const FIRST_WAIT_MS = 1000;
-const LONGEST_WAIT_MS = 15000;
 
 /* How long its next request waits depends on all models: of others only what has been is passed over. */
 function mine(event) {
@@ -24,9 +23,7 @@ function log() {
     const state = part.querySelector("[data-log-state]");
     const run = form.elements.run;
     const find = form.elements.find;
-    let socket = null;
-    let wait = FIRST_WAIT_MS;
-    let timer = 0;
+    let following = null;
     let counts = []; // lines of each child of the pane that holds lines
     let last = ""; // run
     let heard = []; // and not yet shown
@@ -77,50 +74,31 @@ function log() {
 
     // Followed --------------------------------------------------------------------------------
 
-    button.addEventListener("click", () => (socket || timer ? stop() : start()));
+    button.addEventListener("click", () => (following ? stop() : start()));
 
     function start() {
         run.value = "";
         find.value = "";
         button.setAttribute("aria-pressed", "true");
-        connect();
+        following = keepOpen(() => part.dataset.socket, { heard: hear, lost });
     }
 
     function stop() {
-        clearTimeout(timer);
-        timer = 0;
+        following?.end();
+        following = null;
         button.setAttribute("aria-pressed", "false");
         state.textContent = part.dataset.still;
-        if (!socket) return;
-        const ended = socket;
-        socket = null;
-        ended.close();
     }
 
-    function connect() {
-        timer = 0;
-        const scheme = location.protocol === "https:" ? "wss" : "ws";
-        const opened = new WebSocket(`${scheme}://${location.host}${part.dataset.socket}`);
-        socket = opened;
-        opened.addEventListener("message", (message) => {
-            if (socket === opened) hear(JSON.parse(message.data));
-        });
-        opened.addEventListener("close", () => {
-            if (socket !== opened) return;
-            socket = null;
-            if (state.textContent === part.dataset.follows) {
-                const since = new Date().toLocaleTimeString();
-                state.textContent = part.dataset.lost.replace("{time}", since);
-            }
-            timer = setTimeout(connect, wait);
-            wait = Math.min(2 * wait, LONGEST_WAIT_MS);
-        });
+    function lost() {
+        if (state.textContent !== part.dataset.follows) return;
+        const since = new Date().toLocaleTimeString();
+        state.textContent = part.dataset.lost.replace("{time}", since);
     }
 
     /* The first message has the last lines; each one after it what was printed since. What comes is
        shown some times a second: laying out is what costs. */
     function hear(told) {
-        wait = FIRST_WAIT_MS;
         if (state.textContent !== part.dataset.follows) state.textContent = part.dataset.follows;
         if (told.first) heard = [];
         heard.push(told);
@@ -129,7 +107,7 @@ function log() {
 
     function show() {
         showing = 0;
-        if (!heard.length || !socket) return;
+        if (!heard.length || !following) return;
         const lines = pane();
         const first = heard[0].first;
         const atEnd = first || lines.scrollHeight - lines.scrollTop - lines.clientHeight < 40;

@@ -1,33 +1,32 @@
-/* Hears by a WebSocket what happens to models, and connects again by itself when it was lost. */
+/* WebSockets that connect again by themselves when they were lost. */
 
 const FIRST_WAIT_MS = 1000;
 const LONGEST_WAIT_MS = 15000;
 
-/* `opened()` also after each loss: what was missed is then to be asked for. `heard(event)` for each
-   event, `lost()` whenever there is no connection. What is returned ends it. */
-export function follow({ opened, heard, lost }) {
-    let last = "";
+/* `path()` is asked at each try. `opened()` also after each loss: what was missed is then to be asked
+   for. `heard(message)` for each message, `lost()` whenever there is no connection. What is returned
+   ends it: then nothing is told any more. */
+export function keepOpen(path, { opened = () => {}, heard, lost }) {
     let wait = FIRST_WAIT_MS;
+    let timer = 0;
     let ended = false;
     let socket = null;
 
     function connect() {
         const scheme = location.protocol === "https:" ? "wss" : "ws";
-        const query = new URLSearchParams({ activity: "1", last_event_id: last });
-        socket = new WebSocket(`${scheme}://${location.host}/models/ws?${query}`);
+        socket = new WebSocket(`${scheme}://${location.host}${path()}`);
         socket.addEventListener("open", () => {
-            wait = FIRST_WAIT_MS;
-            opened();
+            if (!ended) opened();
         });
         socket.addEventListener("message", (message) => {
-            const event = JSON.parse(message.data);
-            last = event.id || last;
-            heard(event);
+            if (ended) return;
+            wait = FIRST_WAIT_MS;
+            heard(JSON.parse(message.data));
         });
         socket.addEventListener("close", () => {
             if (ended) return;
             lost();
-            setTimeout(connect, wait);
+            timer = setTimeout(connect, wait);
             wait = Math.min(2 * wait, LONGEST_WAIT_MS);
         });
     }
@@ -36,7 +35,21 @@ export function follow({ opened, heard, lost }) {
     return {
         end() {
             ended = true;
+            clearTimeout(timer);
             socket.close();
         },
     };
+}
+
+/* Hears what happens to models: `heard(event)` for each event. */
+export function follow({ opened, heard, lost }) {
+    let last = "";
+    return keepOpen(() => `/models/ws?${new URLSearchParams({ activity: "1", last_event_id: last })}`, {
+        opened,
+        heard(event) {
+            last = event.id || last;
+            heard(event);
+        },
+        lost,
+    });
 }
