@@ -14,7 +14,8 @@ ACTIONS = (
     "created", "changed", "deleted", "pinned", "unpinned", "switched on", "switched off", "loaded",
     "unloaded", "applied", "tried", "measured", "downloaded", "paused", "resumed", "cancelled",
     "rotated", "revoked", "content on", "content off", "password set", "logged in", "logged out",
-    "login failed", "second factor on", "second factor off", "recovery codes made", "pruned",
+    "login failed", "second factor on", "second factor off", "recovery codes made",
+    "sign-on linked", "pruned",
 )  # fmt: skip
 
 
