@@ -13,6 +13,7 @@ from zope.interface import implementer  # type: ignore[import-untyped]
 from proxy.client_socket import HTTP_ANSWERS
 from routerproj.refusals import on_the_wire
 from routerproj.servers.limits import Limits
+from routerproj.servers.small_frames import TOO_MANY, SmallFrames
 
 OPENING_SECONDS = 24 * 3600
 """daphne's own limit for the time until a WebSocket is accepted: ours are the queue's."""
@@ -52,8 +53,15 @@ class SocketProtocol(WebSocketProtocol):  # type: ignore[misc]
         self.writable = asyncio.Event()
         self.writable.set()
         self._http: tuple[int, Any] | None = None
+        self._small_frames = SmallFrames()
         self.transport.unregisterProducer()  # HTTP's, which is over
         self.transport.registerProducer(self, True)
+
+    def onFrameBegin(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._small_frames.are_too_many_with(self.current_frame.length, now):
+            self._fail_connection(self.CLOSE_STATUS_CODE_PROTOCOL_ERROR, TOO_MANY)
+        super().onFrameBegin()
 
     # What the transport calls: it has more to send than its client takes, or takes again.
 

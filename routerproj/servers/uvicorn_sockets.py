@@ -1,5 +1,6 @@
 """uvicorn's WebSocket protocol with what it lacks: an end for clients that do not read, patience
-with those that must not be read from, and a shutdown that leaves the last word to the application.
+with those that must not be read from, a bound of small frames, and a shutdown that leaves the last
+word to the application.
 """
 
 from __future__ import annotations
@@ -8,7 +9,10 @@ import asyncio
 from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.exceptions import ProtocolError
+from websockets.frames import Frame
 
+from routerproj.servers.small_frames import TOO_MANY, SmallFrames
 from routerproj.servers.transport import LingeringTransport
 
 CLOSE_SECONDS = 1.0
@@ -20,6 +24,9 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self.close_timeout = CLOSE_SECONDS
+        self.small_frames = SmallFrames()
+        self._take_frame = self.conn.recv_frame
+        self.conn.recv_frame = self._count_frame  # type: ignore[method-assign]
         self.heard_at = self.looked_at = 0.0
         """When bytes last came, and when that was last looked at."""
 
@@ -37,6 +44,12 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             return
         self.heard_at = self.loop.time()
         super().data_received(data)
+
+    def _count_frame(self, frame: Frame) -> None:
+        """Before it is answered or kept. What is raised closes the connection with this reason."""
+        if self.small_frames.are_too_many_with(len(frame.data), self.loop.time()):
+            raise ProtocolError(TOO_MANY)
+        self._take_frame(frame)
 
     async def send(self, message: Any) -> None:
         await super().send(message)

@@ -14,6 +14,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from models_registry.engine_path import llama_server
+from routerproj.servers.small_frames import A_SECOND, AT_ONCE, TOO_MANY
 from tests.support import prepared
 from tests.support.gateway import Gateway, gateway
 from tests.support.polling import eventually
@@ -100,6 +101,24 @@ async def test_messages_pass_and_it_holds_a_slot_until_it_ends(running: Gateway)
     await asyncio.to_thread(
         eventually, lambda: running.instance_of("alpha")["leases"] == 0, "its slot is free"
     )
+
+
+@pytest.mark.parametrize("kind", ["fragments", "pings", "messages"])
+@pytest.mark.parametrize("target", ["/v1/realtime?model=alpha", "/models/ws"])
+async def test_a_client_that_sends_small_frames_without_end_is_closed(
+    running: Gateway, target: str, kind: str
+) -> None:
+    masked = b"\x80" + b"\0" * 4
+    first, more = {
+        "fragments": (b"\x01" + masked, b"\x00" + masked),
+        "pings": (b"", b"\x89" + masked),
+        "messages": (b"", b"\x81" + masked),
+    }[kind]
+    async with opened(running, target) as client:
+        client.transport.write(first + more * (AT_ONCE + 50 * A_SECOND))
+        code, reason = await end_of(client)
+
+    assert (code, reason) == (1002, TOO_MANY)
 
 
 async def test_how_the_child_closes_is_how_the_client_is_closed(running: Gateway) -> None:
