@@ -31,6 +31,7 @@ LEAVES = 0.15
 """The share of those who do not wait for the end of their answer."""
 RUDE = 0.03
 """The share of those who leave in the middle of their own request."""
+KEYS_UNKNOWN = "auth_unavailable"
 REFUSALS = frozenset(
     {
         "model_died",
@@ -47,6 +48,7 @@ REFUSALS = frozenset(
         "answer_timeout",
         "request_crashes_model",
         "scheduler_unavailable",
+        KEYS_UNKNOWN,
     }
 )
 """What a client may be told while things break. Anything else is a fault of ours."""
