@@ -1,7 +1,8 @@
 """Django's own accounts in the admin's look. What the gateway is about registers in its own app.
 
 Nobody gives away more than they have: rights are given by superusers, and an account is in the
-hands of those who may do all that it may. Else a right to edit users would be one to everything.
+hands of those who may do all that it may, in its teams as well (who may change members could put
+themselves there). Else a right to edit users would be one to everything.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from django.http import HttpRequest
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from models_registry.admin.base import CorralAdmin
+from proxy.models import Membership
 from proxy.usage_pages.admin import UsageRecordAdmin as UsageRecordAdmin
 from routerproj.usage_page import UsageAdmin as UsageAdmin
 
@@ -63,7 +65,17 @@ def _in_hands_of(asker: User, account: User | None) -> bool:
     """May `asker` edit it, set its password and delete it? Everybody may do so with their own."""
     if account is None or asker.is_superuser or account.pk == asker.pk:
         return True
-    return not account.is_superuser and _rights(account) <= _rights(asker)
+    return (
+        not account.is_superuser
+        and _rights(account) <= _rights(asker)
+        and (asker.has_perm("proxy.change_membership") or _teams(account) <= _teams(asker))
+    )
+
+
+def _teams(account: User) -> set[tuple[int, str]]:
+    """As what it is in each; who leads one may do there what its members may."""
+    own = list(Membership.objects.filter(user=account).values_list("team_id", "role"))
+    return {*own, *((team, str(Membership.Role.MEMBER)) for team, _role in own)}
 
 
 def _rights(account: User) -> set[int]:

@@ -8,6 +8,8 @@ import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 
+from proxy.models import Membership, Team
+
 from .management import session_of, staff
 
 pytestmark = pytest.mark.django_db
@@ -60,7 +62,9 @@ def test_nobody_makes_himself_a_superuser_or_gives_himself_rights(
     assert not clerk.has_perm("auth.add_user")
 
 
-@pytest.mark.parametrize("rights", ["superuser", "more", "more, inactive", "more, by a group"])
+@pytest.mark.parametrize(
+    "rights", ["superuser", "more", "more, inactive", "more, by a group", "a team's"]
+)
 def test_an_account_that_may_do_more_is_not_in_ones_hands(desk: Client, rights: str) -> None:
     account = User.objects.create_user("boss", is_staff=True, is_superuser=rights == "superuser")
     right = Permission.objects.get(codename="add_apikey")
@@ -68,6 +72,8 @@ def test_an_account_that_may_do_more_is_not_in_ones_hands(desk: Client, rights: 
         group = Group.objects.create(name="makers")
         group.permissions.add(right)
         account.groups.add(group)
+    elif rights == "a team's":
+        Membership.objects.create(user=account, team=Team.objects.create(name="builders"))
     elif rights != "superuser":
         account.user_permissions.add(right)
     User.objects.filter(pk=account.pk).update(is_active=rights != "more, inactive")
@@ -96,6 +102,33 @@ def test_an_account_that_may_do_no_more_can_be_edited_and_given_a_password(desk:
     account.refresh_from_db()
     assert (answer.status_code, account.username) == (302, "visitor")
     assert account.check_password(PASSWORD["password1"])
+
+
+@pytest.mark.parametrize(
+    ("own", "theirs", "may"),
+    [
+        ("lead", "member", True),
+        ("member", "member", True),
+        ("member", "lead", False),
+        ("may change members", "lead", True),
+    ],
+)
+def test_of_an_account_in_a_team_a_password_is_set_by_who_may_do_as_much_there(
+    desk: Client, clerk: User, own: str, theirs: str, may: bool
+) -> None:
+    team = Team.objects.create(name="builders")
+    account = User.objects.create_user("guest")
+    Membership.objects.create(user=account, team=team, role=theirs)
+    if own == "may change members":
+        clerk.user_permissions.add(Permission.objects.get(codename="change_membership"))
+    else:
+        Membership.objects.create(user=clerk, team=team, role=own)
+
+    answer = desk.post(f"/admin/auth/user/{account.pk}/password/", PASSWORD)
+
+    account.refresh_from_db()
+    assert answer.status_code == (302 if may else 403)
+    assert account.check_password(PASSWORD["password1"]) is may
 
 
 def test_nobody_gives_a_group_rights_but_a_superuser(desk: Client, admin_client: Client) -> None:
