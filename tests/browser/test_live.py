@@ -19,10 +19,16 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 SPOKEN_TO = """
 window.WebSocket = class extends EventTarget {
-    constructor() { super(); window.heard = this; setTimeout(() => this.dispatchEvent(new Event("open"))); }
+    constructor() {
+        super();
+        window.heard = this;
+        window.tries = (window.tries ?? 0) + 1;
+        setTimeout(() => this.dispatchEvent(new Event(window.refused ? "close" : "open")));
+    }
+    close() {}
 };
-"""  # noqa: E501
-"""A fake, for as many events as one likes."""
+"""
+"""A fake, for as many events as one likes, and for a server that lets nobody in."""
 TEN_THOUSAND_EVENTS = """
 for (let number = 0; number < 10000; number += 1) {
     const told = { id: `x.${number}`, event: "status_change", model: "alpha", data: { status: "loaded" } };
@@ -143,6 +149,36 @@ def test_a_lost_connection_is_told_and_comes_back(desk: Desk) -> None:
     expect(page.get_by_text("Not connected: the figures are from")).to_be_visible()
     expect(page.get_by_text(LIVE)).to_be_visible()
     assert len(sockets) == 2
+
+
+def test_a_stream_that_ends_with_its_session_is_not_tried_again(desk: Desk) -> None:
+    page = desk.page()
+    page.add_init_script(SPOKEN_TO)
+    desk.log_in(page)
+    page.goto("/admin/live/")
+    expect(page.get_by_text(LIVE)).to_be_visible()
+    page.context.clear_cookies(name="sessionid")
+
+    page.evaluate("window.refused = true; heard.dispatchEvent(new Event('close'))")
+
+    ended = "Not connected: you are not logged in any more. Open the page again."
+    expect(page.get_by_text(ended)).to_be_visible()
+    tries = page.evaluate("tries")
+    page.wait_for_timeout(4000)  # what was lost is tried again after one second, two, four
+    assert page.evaluate("tries") == tries
+    desk.complaints[:] = [each for each in desk.complaints if "403" not in each]
+
+
+def test_a_button_without_a_session_says_so(desk: Desk) -> None:
+    page = opened(desk)
+    page.context.clear_cookies(name="sessionid")
+
+    page.get_by_label("Model", exact=True).fill("alpha")
+    page.keyboard.press("Enter")
+
+    told = page.locator("#live-told")
+    expect(told).to_contain_text("you are not logged in any more")
+    desk.complaints[:] = [each for each in desk.complaints if "403" not in each]
 
 
 def test_a_pin_is_shown_without_a_reload_and_the_focus_stays(

@@ -150,6 +150,22 @@ def test_ten_thousand_events_and_lines_leave_it_as_large_as_it_was(desk: Desk) -
     assert page.evaluate("shifts") == []
 
 
+def test_a_search_that_nobody_answers_says_so(desk: Desk) -> None:
+    page = opened(desk, "gamma")
+    expect(page.get_by_text(FOLLOWED)).to_be_visible()
+    page.context.set_offline(True)
+    complained = len(desk.complaints)
+
+    page.get_by_label("Only lines with").fill("anything")
+    page.keyboard.press("Enter")
+
+    expect(page.get_by_text("Nobody answered: the button did nothing.").first).to_be_visible()
+    page.context.set_offline(False)
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_text("Lines with “anything”")).to_be_visible()
+    del desk.complaints[complained:]  # the browser's own words for it
+
+
 def test_on_a_telephone_and_in_the_dark_it_can_be_read(broken: None, desk: Desk) -> None:
     page = opened(desk, "broken", width=360)
     expect(page.get_by_role("region", name="Its last load failed")).to_be_visible()

@@ -1,7 +1,7 @@
 /* A model's page: its parts are renewed when something happens to it; its log is searched, and
    followed by a WebSocket of its own. */
 
-import { begin, root } from "./live_parts.js";
+import { begin, root, sessionEnded } from "./live_parts.js";
 import { keepOpen } from "./stream.js";
 
 const part = document.getElementById("model-log-part");
@@ -28,24 +28,38 @@ function log() {
     let last = ""; // run
     let heard = []; // and not yet shown
     let showing = 0;
+    let asked = 0;
 
     // Asked for -------------------------------------------------------------------------------
 
     async function ask() {
         const query = new URLSearchParams({ run: run.value, find: find.value });
+        const number = (asked += 1);
         history.replaceState(null, "", `?${query}#model-log`);
-        const answer = await fetch(`${part.dataset.lines}?${query}`);
-        if (!answer.ok) {
-            location.reload(); // nobody is logged in any more
-            return;
-        }
-        shown.innerHTML = await answer.text();
+        const text = await lines(query);
+        if (text === null || number !== asked) return; // something else was asked for meanwhile
+        shown.innerHTML = text;
         const fresh = shown.querySelector("template");
         const chosen = run.value;
         run.replaceChildren(...fresh.content.cloneNode(true).children);
         run.value = chosen;
         toTheEnd();
     }
+
+    /* Null where nothing came, which the state then says. */
+    async function lines(query) {
+        try {
+            const answer = await fetch(`${part.dataset.lines}?${query}`);
+            if (answer.ok) return await answer.text();
+            if (answer.status === 403) sessionEnded();
+        } catch (problem) {
+            if (!(problem instanceof TypeError)) throw problem; // the network is away
+        }
+        state.textContent = root.dataset.failed;
+        return null;
+    }
+
+    root.addEventListener("corral:ended", stop);
 
     form.addEventListener("submit", (event) => {
         event.preventDefault();

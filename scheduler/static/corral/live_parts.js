@@ -86,8 +86,7 @@ async function renew() {
     try {
         const answer = await fetch(`${root.dataset.parts}?${query}`);
         if (answer.status === 403) {
-            say(root.dataset.ended, true);
-            stream.end();
+            sessionEnded();
         } else if (answer.ok) {
             show(await answer.text());
         }
@@ -123,6 +122,13 @@ function say(text, lost) {
     connection.classList.toggle("lost", lost);
 }
 
+/* Nobody is let in any more: it is not tried again. Other scripts of the page hear `corral:ended`. */
+export function sessionEnded() {
+    say(root.dataset.ended, true);
+    stream.end();
+    root.dispatchEvent(new Event("corral:ended"));
+}
+
 function opened() {
     say(root.dataset.connected, false);
     renewPast();
@@ -131,6 +137,7 @@ function opened() {
 function lost() {
     const since = new Date().toLocaleTimeString();
     if (!connection.classList.contains("lost")) say(root.dataset.lost.replace("{time}", since), true);
+    renewSoon(); // which tells whether the network is away, or the session has ended
 }
 
 function hear(event) {
@@ -161,7 +168,12 @@ root.addEventListener("submit", async (event) => {
     let said = [{ level: "error", text: root.dataset.failed }];
     try {
         const answer = await fetch(form.action, { method: "POST", body, headers: { "X-Requested-With": "fetch" } });
-        if (answer.ok) said = (await answer.json()).told;
+        if (answer.redirected) {
+            said = [{ level: "error", text: root.dataset.ended }];
+            sessionEnded();
+        } else if (answer.ok) {
+            said = (await answer.json()).told;
+        }
     } catch (problem) {
         if (!(problem instanceof TypeError)) throw problem;
     }
@@ -185,9 +197,14 @@ root.addEventListener("click", async (event) => {
     const link = plain && event.target.closest("[data-why-link]");
     if (!link) return;
     event.preventDefault();
-    const answer = await fetch(link.href, { headers: { "X-Requested-With": "fetch" } });
-    if (!answer.ok || answer.redirected) {
-        location.assign(link.href);
+    let answer = null;
+    try {
+        answer = await fetch(link.href, { headers: { "X-Requested-With": "fetch" } });
+    } catch (problem) {
+        if (!(problem instanceof TypeError)) throw problem;
+    }
+    if (!answer || !answer.ok || answer.redirected) {
+        location.assign(link.href); // which says what is in the way
         return;
     }
     why.querySelector("[data-why]").innerHTML = await answer.text();
