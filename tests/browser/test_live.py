@@ -166,6 +166,7 @@ def test_a_stream_that_ends_with_its_session_is_not_tried_again(desk: Desk) -> N
     tries = page.evaluate("tries")
     page.wait_for_timeout(4000)  # what was lost is tried again after one second, two, four
     assert page.evaluate("tries") == tries
+    page.close()
     desk.complaints[:] = [each for each in desk.complaints if "403" not in each]
 
 
@@ -178,6 +179,7 @@ def test_a_button_without_a_session_says_so(desk: Desk) -> None:
 
     told = page.locator("#live-told")
     expect(told).to_contain_text("you are not logged in any more")
+    page.close()
     desk.complaints[:] = [each for each in desk.complaints if "403" not in each]
 
 
