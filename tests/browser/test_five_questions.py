@@ -32,11 +32,11 @@ from django.utils import timezone
 from tests.django.usage.recorded import a_request, recorded
 three_days_ago = timezone.now() - timedelta(days=3)
 recorded(
-    *(a_request(at=three_days_ago, record=f"stone{n}", request_id=f"stone-{n}", read=40_000_000,
+    *(a_request(at=three_days_ago, record=f"stone{n}", request_id=f"stone-{n}", read=400,
                 cached=0, answered=n, preset="alpha", team="masons", team_id=88, key="stonekey")
       for n in range(3)),
     a_request(at=three_days_ago - timedelta(days=9), record="old", request_id="old", preset="alpha",
-              read=900_000_000, cached=0, answered=0, team="retired", team_id=89, key="oldkey"),
+              read=900, cached=0, answered=0, team="retired", team_id=89, key="oldkey"),
 )
 """
 AS_BEFORE = """
